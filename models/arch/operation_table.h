@@ -65,6 +65,11 @@ enum class OpCode : std::uint8_t {
   stream_create,   // a stream of the CTA's context: its number, from 1 on, into `destination`
   stream_destroy,  // data[0]: its number; what is in it completes
   queue_append,    // each of `lanes` appends the entry that Operation::entries has for it (TSK-05)
+  queue_close,     // Operation::entries: no task of that queue is held open any more
+  event_create,    // an event: its handle into `destination` and the next register, 0: no record was free
+  event_destroy,   // data[0..1]: its handle; who waits for it goes on waiting
+  event_record,    // data[0..1]: handle, data[2..3]: stream; the event comes to pass after what is in the stream so far
+  stream_wait,     // the same; what enters the stream from now on waits for the event as recorded last, if it has been
 
   // How many CGAs of the kernel can be resident at once (CWD-24), into `destination`: data, the same in all `lanes`:
   // CTAs of a CPC_CGA, GPC_CGA, uGPU_CGA and GPU_CGA, 0: no such level; `mode`. 0: never one, or there is no such
@@ -146,6 +151,11 @@ inline constexpr OperationRow kOperations[] = {
     {OpCode::stream_create, "stream_create", Unit::none, Executor::launch},
     {OpCode::stream_destroy, "stream_destroy", Unit::none, Executor::launch},
     {OpCode::queue_append, "queue_append", Unit::none, Executor::launch},
+    {OpCode::queue_close, "queue_close", Unit::none, Executor::launch},
+    {OpCode::event_create, "event_create", Unit::none, Executor::launch},
+    {OpCode::event_destroy, "event_destroy", Unit::none, Executor::launch},
+    {OpCode::event_record, "event_record", Unit::none, Executor::launch},
+    {OpCode::stream_wait, "stream_wait", Unit::none, Executor::launch},
     {OpCode::query_occupancy, "query_occupancy", Unit::none, Executor::query},
 };
 

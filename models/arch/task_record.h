@@ -34,16 +34,41 @@ constexpr std::uint32_t kGridX = 24;   // u32: CTAs
 constexpr std::uint32_t kGridY = 28;   // u16
 constexpr std::uint32_t kGridZ = 30;   // u16
 constexpr std::uint32_t kFlags = 32;   // u32: bits 0-7 TMDQ, 8-9 LaunchMode, 10 insert at the head, 11 its end is
-                                       // waited for by its ticket, 16-31 stream
+                                       // waited for by its ticket, 12 queue task, 13 that is held open, 14-15
+                                       // RecordKind, 16-31 stream
 constexpr std::uint32_t kTicket = 36;  // u32: of its launch; another, or 0: the launch has completed
-constexpr std::uint32_t kPriority = 40;       // s32
-constexpr std::uint32_t kDepth = 44;          // u32: nesting depth at which it runs: 1 for a child of a host task
-constexpr std::uint32_t kOpen = 48;           // u64: its own run (1) and its contexts that are open
-constexpr std::uint32_t kTailLast = 56;       // u64: last of its tail launches; 0: none
-constexpr std::uint32_t kTailFirst = 64;      // u64
+constexpr std::uint32_t kPriority = 40;   // s32
+constexpr std::uint32_t kDepth = 44;      // u32: nesting depth at which it runs: 1 for a child of a host task
+constexpr std::uint32_t kOpen = 48;       // u64: its own run (1) and its contexts that are open; of the record of an
+                                          // event, until it has come to pass: its ticket in the upper half, and in the
+                                          // lower one, in records, the address of the first wait that it has to let go
+constexpr std::uint32_t kTailLast = 56;   // u64: last of its tail launches; 0: none
+constexpr std::uint32_t kTailFirst = 64;  // u64
 constexpr std::uint32_t kSharedContext = 72;  // u64: the context that all its CTAs share; 0: each has its own
 constexpr std::uint32_t kArgs = 80;           // u64 x kChildArgs: what the child finds at `kernarg`
+// In their place, of a queue task:
+constexpr std::uint32_t kQueue = kArgs;        // u64: address
+constexpr std::uint32_t kEntries = kArgs + 8;  // u64: that are there from the start
+// Of a wait for an event:
+constexpr std::uint32_t kAwaited = kArgs;       // u64: launch_handle of the record of the event
+constexpr std::uint32_t kNextWait = kArgs + 8;  // u64: the next wait for the same; 0: none
+constexpr std::uint32_t kGrid = kArgs + 16;     // u64: TMD of the grid that made it
+// Of an event:
+constexpr std::uint32_t kLatest = kArgs + 40;  // u64: launch_handle of its last record; 0: it has not been recorded
 }  // namespace tmd
+
+// What lies in a record of the pool of tasks.
+enum class RecordKind : std::uint8_t {
+  task,
+  event_record,  // in a TMDQ: what was there before it has completed when it is due
+  event_wait,    // in a TMDQ: what comes behind it waits for a record of an event
+  event,         // by kTicket known from others that have had its place
+};
+constexpr std::uint32_t kRecordKindShift = 14;  // in kFlags
+// The word at kFlags of an event that lives.
+constexpr std::uint64_t event_word(std::uint32_t ticket) {
+  return std::uint64_t{ticket} << 32 | std::uint64_t{3} << kRecordKindShift;
+}
 
 // Thread-group context: the streams of one CTA, or of all CTAs of a grid. Offsets:
 namespace context {
@@ -137,6 +162,7 @@ namespace queue {
 constexpr std::uint32_t kTickets = 0;   // u64: entries reserved so far; kQueueClosed set: no more
 constexpr std::uint32_t kCapacity = 8;  // u64: entries at a time
 constexpr std::uint32_t kEntries = 16;  // u64: address
+constexpr std::uint32_t kEnough = 24;   // u64: 1: a queue_close has come, and no task of it is held open
 }  // namespace queue
 constexpr std::uint64_t kQueueClosed = std::uint64_t{1} << 63;
 constexpr std::uint32_t kQueueEntryBytes = 64;

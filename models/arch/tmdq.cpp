@@ -199,6 +199,65 @@ void AppendSteps::answer(std::uint64_t old) {
   }
 }
 
+MemoryStep FireSteps::step() const {
+  switch (at_) {
+    case At::fire:
+      return {Kind::exchange, record_ + tmd::kOpen, 1};
+    case At::follow:
+      return {Kind::read, next_ + tmd::kNextWait};
+    case At::over:
+      break;
+  }
+  return {};
+}
+
+void FireSteps::answer(std::uint64_t old) {
+  released_ = next_;
+  next_ = at_ == At::fire ? (old & 0xFFFF'FFFF) * kRecordBytes : old;
+  at_ = next_ == 0 ? At::over : At::follow;
+}
+
+MemoryStep EnlistSteps::step() const {
+  switch (at_) {
+    case At::look:
+      return {Kind::read, word()};
+    case At::link:
+      return {Kind::write, wait_ + tmd::kNextWait, (seen_ & 0xFFFF'FFFF) * kRecordBytes};
+    case At::claim:
+      return {Kind::compare_exchange, word(), (seen_ >> 32) << 32 | wait_ / kRecordBytes, seen_};
+    case At::over:
+      break;
+  }
+  return {};
+}
+
+void EnlistSteps::answer(std::uint64_t old) {
+  switch (at_) {
+    case At::look:
+      look_at(old);
+      break;
+    case At::link:
+      at_ = At::claim;
+      break;
+    case At::claim:
+      if (old == seen_) {
+        at_ = At::over;
+      } else {
+        look_at(old);
+      }
+      break;
+    case At::over:
+      break;
+  }
+}
+
+// The record has another ticket, or none, once it has fired.
+void EnlistSteps::look_at(std::uint64_t word) {
+  passed_ = word >> 32 != ticket_of_handle(awaited_);
+  seen_ = word;
+  at_ = passed_ ? At::over : At::link;
+}
+
 WaitSteps::WaitSteps(std::uint64_t context, std::uint64_t home, bool write, std::vector<WaitTarget> targets)
     : context_(context),
       home_(home),

@@ -162,6 +162,46 @@ struct WaitTarget {
   }
 };
 
+// The record of an event is due: what was ahead of it in its TMDQ has completed. All that wait for it go on.
+class FireSteps {
+ public:
+  explicit FireSteps(std::uint64_t record) : record_(record) {}
+  MemoryStep step() const;
+  void answer(std::uint64_t old);
+  bool over() const { return at_ == At::over; }
+  // The wait that the last answer has let go, which nobody knows of any more; 0: none.
+  std::uint64_t released() const { return released_; }
+
+ private:
+  enum class At : std::uint8_t { fire, follow, over };
+  std::uint64_t record_;
+  std::uint64_t next_ = 0;
+  std::uint64_t released_ = 0;
+  At at_ = At::fire;
+};
+
+// A wait for a record of an event is due: it joins those that the record has to let go, unless that has come to pass.
+class EnlistSteps {
+ public:
+  // `awaited`: launch_handle of the record.
+  EnlistSteps(std::uint64_t wait, std::uint64_t awaited) : wait_(wait), awaited_(awaited) {}
+  MemoryStep step() const;
+  void answer(std::uint64_t old);
+  bool over() const { return at_ == At::over; }
+  // Once it is over: it does not wait. If it does, whoever fires the record lets it go.
+  bool passed() const { return passed_; }
+
+ private:
+  enum class At : std::uint8_t { look, link, claim, over };
+  std::uint64_t word() const { return record_of_handle(awaited_) + tmd::kOpen; }
+  void look_at(std::uint64_t word);
+  std::uint64_t wait_;
+  std::uint64_t awaited_;
+  std::uint64_t seen_ = 0;
+  At at_ = At::look;
+  bool passed_ = false;
+};
+
 // A warp waits for the tasks of its context, all or some of them (TSK-12, TSK-16). A wake is a hint, and may come late
 // or twice: what counts is the work counter, or the word of what it waits for. The driver tells of every wake of the
 // context with woken(), whatever step it is at. Before it sleeps for a launch it looks whose launch that is: the end of

@@ -177,6 +177,9 @@ struct ChildLaunch {
   std::optional<std::int32_t> priority;          // absent: that of the launching task (TSK-16)
   bool head = false;                             // to the head of its priority's list
   std::array<std::uint64_t, kChildArgs> args{};  // what the child finds at `kernarg`
+  std::uint64_t queue = 0;    // address: a queue task of it (TSK-05), which finds an entry there; 0: a grid
+  std::uint64_t entries = 0;  // of that queue, that are there from the start
+  bool held_open = false;     // it ends only after a queue_close
 };
 // What wait_children waits for: the values of `data` say which, low word first.
 enum class ChildWait : std::uint8_t {
@@ -278,8 +281,8 @@ class WarpProgram {
   virtual ~WarpProgram() = default;
   // 32-bit registers per lane that the program uses: at most kMaxProgramRegisters.
   virtual std::uint32_t registers() const = 0;
-  // Whether it has operations launch_child, stream_create, wait_children or queue_append: its tasks get a TMD in
-  // memory (TSK-13), and its warps what these operations need.
+  // Whether it has operations of Executor::launch: its tasks get a TMD in memory (TSK-13), and its warps what these
+  // operations need.
   virtual bool launches() const { return false; }
   // Whether it has requests to the TMAU that read shared memory: what they see depends on proxy fences (TMA-41).
   virtual bool stores_bulk() const { return false; }

@@ -16,6 +16,7 @@ struct ChildPacket {
     ended,       // `record`: TMD; a CTA of it that was saved, and has a shared context, has exited
     appended,    // `record`: queue; `ticket`: entry that is ready (TSK-05)
     lost_entry,  // `record`: queue; `ticket`: of an entry that a fault has kept from being written
+    enough,      // `record`: queue, whose task is not held open any more
     queued,      // `record`: TMD of a task that entered its TMDQ behind `ticket`, another TMD; 0: the first tail launch
                  // of its grid; for observation only
   };

@@ -17,7 +17,8 @@ std::uint64_t pair_of(std::uint32_t low, std::uint32_t high) { return low | std:
 
 std::uint32_t flags_of(const ChildLaunch& child, bool waited) {
   return arch::tmdq_of(child.stream) | static_cast<std::uint32_t>(child.mode) << 8 | (child.head ? 1U << 10 : 0U) |
-         (waited ? 1U << 11 : 0U) | child.stream << 16;
+         (waited ? 1U << 11 : 0U) | (child.queue != 0 ? 1U << 12 : 0U) | (child.held_open ? 1U << 13 : 0U) |
+         child.stream << 16;
 }
 
 }  // namespace
@@ -40,6 +41,19 @@ bool ChildLaunches::check(LaunchRun& run, const Cta& cta, const ContextStreams& 
     return false;
   }
   return true;
+}
+
+LaunchNext ChildLaunches::look_at_queue(LaunchRun& run, Cycle when) const {
+  run.lane = bits::nth(run.lanes, run.index);
+  const std::uint64_t queue = run.children[run.index].queue;
+  if (!is_word_aligned(queue)) return LaunchNext::wrong(FaultKind::misaligned, queue);
+  return LaunchNext::to(LaunchStage::look_queue, when);
+}
+
+bool ChildLaunches::queue_open(LaunchRun& run, std::uint64_t tickets) const {
+  run.fault = FaultKind::queue_closed;
+  run.fault_address = run.children[run.index].queue;
+  return (tickets & arch::kQueueClosed) == 0;
 }
 
 LaunchNext ChildLaunches::take(LaunchRun& run, const Cta& cta, Cycle when) const {
@@ -79,7 +93,12 @@ LaunchLine ChildLaunches::line(const LaunchRun& run, const Cta& cta) const {
   const std::int32_t priority = child.priority.value_or(cta.context.priority);
   words[arch::tmd::kPriority / 8] = pair_of(static_cast<std::uint32_t>(priority), *cta.context.depth + 1);
   words[arch::tmd::kOpen / 8] = 1;
-  std::copy(child.args.begin(), child.args.end(), words.begin() + arch::tmd::kArgs / 8);
+  if (child.queue == 0) {
+    std::copy(child.args.begin(), child.args.end(), words.begin() + arch::tmd::kArgs / 8);
+  } else {
+    words[arch::tmd::kQueue / 8] = child.queue;
+    words[arch::tmd::kEntries / 8] = child.entries;
+  }
   return {run.record, words};
 }
 
@@ -107,7 +126,8 @@ LaunchNext ChildLaunches::written(LaunchRun& run, const Cta& cta, Cycle when) co
 bool ChildLaunches::pushed(const LaunchRun& run) {
   const auto& steps = std::get<arch::PushSteps>(run.steps);
   if (steps.starts()) return true;
-  if (steps.previous() != 0 || run.children[run.index].mode == LaunchMode::tail) {
+  const bool tail = run.code == arch::OpCode::launch_child && run.children[run.index].mode == LaunchMode::tail;
+  if (steps.previous() != 0 || tail) {
     tools_.tasks.send({ChildPacket::Kind::queued, run.record, steps.previous(), run.issued});
   }
   return false;

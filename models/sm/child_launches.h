@@ -20,6 +20,10 @@ class ChildLaunches {
   static bool needs_context(const arch::ChildLaunch& child) { return child.mode != arch::LaunchMode::tail; }
   // False: `run` says what is wrong, and with which lane.
   bool check(LaunchRun& run, const Cta& cta, const ContextStreams& streams) const;
+  // A queue task is launched for a queue that is open: of another one no entry will ever come.
+  LaunchNext look_at_queue(LaunchRun& run, Cycle when) const;
+  // `tickets`: what the stage `look_queue` has found. False: `run` says what is wrong.
+  bool queue_open(LaunchRun& run, std::uint64_t tickets) const;
   // The next lane's.
   LaunchNext take(LaunchRun& run, const Cta& cta, Cycle when) const;
   // No record or context is free (TSK-12): a program that asks for the result is told, any other is wrong. `over`: the

@@ -24,6 +24,7 @@ arch::Unit unit_of(LaunchStage stage) {
     case LaunchStage::begin:
     case LaunchStage::start:
     case LaunchStage::appended:
+    case LaunchStage::closed:
     case LaunchStage::fault:
       return arch::Unit::none;
     default:
@@ -32,7 +33,9 @@ arch::Unit unit_of(LaunchStage stage) {
 }
 
 // Queues are memory of the program; all else belongs to the machine (MEM-04).
-bool is_physical(const LaunchRun& run) { return run.code != OpCode::queue_append; }
+bool is_physical(const LaunchRun& run) {
+  return run.code != OpCode::queue_append && run.code != OpCode::queue_close && run.stage != LaunchStage::look_queue;
+}
 
 void put_word(Operation& operation, std::uint32_t lane, std::uint64_t value) {
   operation.data[lane][0] = static_cast<std::uint32_t>(value);
@@ -77,7 +80,7 @@ IssueResult DeviceLaunchUnit::issue(std::uint32_t slot, const Operation& operati
   run.children = operation.children;
   run.entries = operation.entries;
   run.lane = operation.lanes == 0 ? 0 : bits::lowest(operation.lanes);
-  run.wait = operation.wait;
+  if (operation.code == OpCode::wait_children) run.wait = operation.wait;
   name_operands(run, operation);
   Warp& warp = warps_[slot];
   warp.since = now() + 1;
@@ -90,10 +93,23 @@ void DeviceLaunchUnit::name_operands(LaunchRun& run, const Operation& operation)
     if (std::find(run.named.begin(), run.named.end(), value) == run.named.end()) run.named.push_back(value);
   };
   const bool waits_for_some = operation.code == OpCode::wait_children && operation.wait != arch::ChildWait::all;
-  if (waits_for_some || operation.code == OpCode::stream_destroy) {
+  const auto value_of = [&operation](std::uint32_t lane) {
+    return operation.data[lane][0] | std::uint64_t{operation.data[lane][1]} << 32;
+  };
+  if (operation.code == OpCode::event_record || operation.code == OpCode::stream_wait) {
     bits::for_each(operation.lanes, [&](std::uint32_t lane) {
-      const std::uint64_t value = operation.data[lane][0] | std::uint64_t{operation.data[lane][1]} << 32;
-      if (value != 0 || operation.wait != arch::ChildWait::launch) name(value);
+      // No stream has a number beyond 32 bits.
+      const std::uint32_t stream = operation.data[lane][3] == 0 ? operation.data[lane][2] : ~std::uint32_t{0};
+      run.marks.push_back({value_of(lane), stream});
+      if (stream != 0) name(stream);
+    });
+    return;
+  }
+  const bool ends = operation.code == OpCode::stream_destroy || operation.code == OpCode::event_destroy;
+  if (waits_for_some || ends) {
+    bits::for_each(operation.lanes, [&](std::uint32_t lane) {
+      const std::uint64_t value = value_of(lane);
+      if (value != 0 || run.wait != arch::ChildWait::launch) name(value);
     });
   }
   if (operation.code != OpCode::launch_child) return;  // what it has of earlier operations means nothing
@@ -170,6 +186,7 @@ IssueResult DeviceLaunchUnit::step(std::uint32_t slot) {
       return follow(slot, sequence_.begin_one(run, cta, results_of(slot), next));
     case LaunchStage::start:
     case LaunchStage::appended:
+    case LaunchStage::closed:
       return follow(slot, sequence_.tell(run, next));
     case LaunchStage::fault:
       return follow(slot, LaunchNext::wrong(run.fault, run.fault_address));

@@ -19,12 +19,13 @@ namespace heddle::sm {
 constexpr std::uint16_t kLaunchRegisters = 2;  // behind those of the program: for what steps find in memory
 
 enum class LaunchStage : std::uint8_t {
-  release,  // it waits for the acknowledgement of earlier requests (TSK-14)
-  depth,    // the depth of the own task is read, once per CTA
-  shared,   // the context of the grid is read, once per CTA
-  streams,  // which streams of a TMDQ live is read
-  call,     // the device runtime runs for the launch of one lane, instruction by instruction
-  begin,    // the launch of one lane begins, or its append
+  release,     // it waits for the acknowledgement of earlier requests (TSK-14)
+  depth,       // the depth of the own task is read, once per CTA
+  shared,      // the context of the grid is read, once per CTA
+  streams,     // which streams of a TMDQ live is read
+  call,        // the device runtime runs for the launch of one lane, instruction by instruction
+  begin,       // the launch of one lane begins, or its like
+  look_queue,  // whether the queue of a queue task is open
   // A context for the CTA: taken, written, counted at its task.
   elsewhere,  // another warp of the CTA does that
   take_context,
@@ -32,6 +33,12 @@ enum class LaunchStage : std::uint8_t {
   count_context,
   create,   // a stream
   destroy,  // one or more
+  // Events.
+  look_event,  // whether it lives
+  latest,      // what it was recorded by last
+  publish,     // that, once it is in its TMDQ: what waits for it comes behind it
+  end_event,
+  give_event,
   // A task.
   take_task,
   count_task,
@@ -43,8 +50,17 @@ enum class LaunchStage : std::uint8_t {
   write_entry,
   turn,
   appended,  // the packet
-  wait,      // for the tasks of the context
-  fault,     // the operands are wrong
+  // A queue.
+  close,
+  closed,  // the packet
+  wait,    // for the tasks of the context
+  fault,   // the operands are wrong
+};
+
+// An event, and the stream that it is recorded into, or that waits for it.
+struct EventMark {
+  std::uint64_t event = 0;
+  std::uint32_t stream = 0;
 };
 
 // What a warp keeps while it carries one out.
@@ -54,15 +70,17 @@ struct LaunchRun {
   arch::LaneMask lanes = 0;
   std::uint16_t destination = arch::kNoRegister;
   std::vector<arch::ChildLaunch> children;
-  std::vector<arch::QueueAppend> entries;
+  std::vector<arch::QueueAppend> entries;  // of queue_close the first one
+  std::vector<EventMark> marks;
   arch::ChildWait wait = arch::ChildWait::all;
-  std::vector<std::uint64_t> named;  // streams, without 0, or launches; each once
+  std::vector<std::uint64_t> named;  // streams, without 0, launches or events; each once
   std::uint32_t index = 0;           // number of the launch, entry or named stream that it is at
   std::uint32_t lane = 0;            // whose launch or entry that is
   std::uint32_t instructions = 0;    // of the device runtime that are left before it begins
   Cycle issued = 0;
 
-  std::variant<std::monostate, arch::TakeSteps, arch::PushSteps, arch::AppendSteps, arch::WaitSteps> steps;
+  std::variant<std::monostate, arch::TakeSteps, arch::PushSteps, arch::AppendSteps, arch::WaitSteps, arch::GiveSteps>
+      steps;
   std::uint64_t record = 0;    // TMD of the child
   std::uint32_t ticket = 0;    // of its launch
   std::uint64_t asked = 0;     // address of the last step, for messages
@@ -70,6 +88,7 @@ struct LaunchRun {
   std::uint64_t looked = 0;    // TMDQs whose streams have been read
   std::uint32_t created = 0;   // the stream that it tries to create
   std::uint64_t expected = 0;  // which streams of its TMDQ live, before it changes that
+  std::uint64_t awaited = 0;   // launch_handle of the record of an event
   bool was_found = false;      // that is what memory held, whatever the CTA knows
   std::uint64_t written = 0;   // bytes of the context
   bool no_context = false;     // none is free

@@ -33,7 +33,8 @@ MemoryStep step_of(const LaunchRun& run) {
 void put_result(const LaunchRun& run, std::uint32_t* registers, std::uint32_t lane, std::uint64_t value) {
   if (registers == nullptr) return;
   registers[lane] = static_cast<std::uint32_t>(value);
-  if (run.code == OpCode::launch_child) registers[arch::kWarpLanes + lane] = static_cast<std::uint32_t>(value >> 32);
+  const bool handle = run.code == OpCode::launch_child || run.code == OpCode::event_create;
+  if (handle) registers[arch::kWarpLanes + lane] = static_cast<std::uint32_t>(value >> 32);
 }
 
 LaunchNext LaunchSequence::begin(LaunchRun& run, const Cta& cta, Cycle next) {
@@ -44,9 +45,11 @@ LaunchNext LaunchSequence::begin(LaunchRun& run, const Cta& cta, Cycle next) {
     return look_at_context(run, cta, next);
   }
   if (run.lanes == 0) return LaunchNext::of(LaunchNext::Kind::finish, next);
-  if (run.code == OpCode::queue_append) return LaunchNext::of(LaunchNext::Kind::release);
+  const bool of_queue = run.code == OpCode::queue_append || run.code == OpCode::queue_close;
+  if (of_queue) return LaunchNext::of(LaunchNext::Kind::release);
   if (!has_record) {
-    const std::uint64_t named = run.named.empty() ? 0 : run.named.front();
+    std::uint64_t named = run.named.empty() ? 0 : run.named.front();
+    if (!run.marks.empty()) named = run.marks.front().event;
     return LaunchNext::wrong(FaultKind::child, run.children.empty() ? named : run.children.front().kernel);
   }
   if (run.code != OpCode::launch_child || !ChildLaunches::publish(run)) return look_at_context(run, cta, next);
@@ -56,6 +59,7 @@ LaunchNext LaunchSequence::begin(LaunchRun& run, const Cta& cta, Cycle next) {
 LaunchNext LaunchSequence::released(LaunchRun& run, const Cta& cta, Cycle when) {
   if (run.code == OpCode::launch_child) return look_at_context(run, cta, when);
   if (run.code == OpCode::queue_append) return LaunchNext::to(LaunchStage::begin, when);
+  if (run.code == OpCode::queue_close) return LaunchNext::to(LaunchStage::close, when);
   return begin_wait(run, cta, when);
 }
 
@@ -77,6 +81,7 @@ LaunchNext LaunchSequence::begin_wait(LaunchRun& run, const Cta& cta, Cycle when
 LaunchNext LaunchSequence::look_at_context(LaunchRun& run, const Cta& cta, Cycle when) const {
   const bool launch = run.code == OpCode::launch_child;
   if (launch && !cta.context.depth) return LaunchNext::to(LaunchStage::depth, when);
+  if (run.code == OpCode::event_create || run.code == OpCode::event_destroy) return check_operands(run, cta, when);
   const bool needs_context = !launch || ChildLaunches::publish(run);
   if (needs_context && memory_.shared_contexts && !cta.context.here() && !run.no_context) {
     return LaunchNext::to(LaunchStage::shared, when);
@@ -98,6 +103,11 @@ LaunchNext LaunchSequence::check_operands(LaunchRun& run, const Cta& cta, Cycle 
       return streams_.destroy(run, cta, when);
     case OpCode::stream_create:
       return LaunchNext::to(LaunchStage::begin, when);
+    case OpCode::event_create:
+    case OpCode::event_destroy:
+    case OpCode::event_record:
+    case OpCode::stream_wait:
+      return LaunchNext::to(events_.check(run, cta, streams_) ? LaunchStage::begin : LaunchStage::fault, when);
     default:
       break;
   }
@@ -132,6 +142,15 @@ LaunchNext LaunchSequence::called(LaunchRun& run, Cycle when) {
 
 LaunchNext LaunchSequence::begin_one(LaunchRun& run, Cta& cta, std::uint32_t* registers, Cycle next) {
   if (run.code == OpCode::queue_append) return begin_append(run, next);
+  if (run.code == OpCode::event_create || run.code == OpCode::event_destroy) return events_.begin(run, cta, next);
+  if (run.code == OpCode::launch_child && run.children[run.index].queue != 0) {
+    return launches_.look_at_queue(run, next);
+  }
+  return begin_inside(run, cta, registers, next);
+}
+
+// In its context, if it needs one.
+LaunchNext LaunchSequence::begin_inside(LaunchRun& run, Cta& cta, std::uint32_t* registers, Cycle next) {
   if (run.code == OpCode::launch_child && !ChildLaunches::needs_context(run.children[run.index])) {
     return launches_.take(run, cta, next);
   }
@@ -161,6 +180,7 @@ LaunchNext LaunchSequence::begin_context(LaunchRun& run, Cta& cta, Cycle next) c
 // There is a context.
 LaunchNext LaunchSequence::go_on(LaunchRun& run, const Cta& cta, std::uint32_t* registers, Cycle when) {
   if (run.code == OpCode::stream_create) return streams_.create(run, cta, registers, when);
+  if (run.code != OpCode::launch_child) return events_.begin_mark(run, when);
   return launches_.take(run, cta, when);
 }
 
@@ -177,15 +197,22 @@ LaunchNext LaunchSequence::context_made(LaunchRun& run, Cta& cta, std::uint32_t*
 // No record or context is free, or no stream (TSK-12).
 LaunchNext LaunchSequence::refused(LaunchRun& run, std::uint32_t* registers, Cycle when) {
   if (run.code == OpCode::stream_create) return streams_.refused(run, registers, when);
+  if (run.code != OpCode::launch_child) return events_.refused(run, registers, when);
   bool over = false;
   const LaunchNext next = launches_.refused(run, registers, when, over);
   return over ? after_one(run, when) : next;
 }
 
-// The launch or append of the next lane, if there is one.
+// The task is started now, or waits in its TMDQ.
+LaunchNext LaunchSequence::pushed(LaunchRun& run, Cycle when) {
+  return launches_.pushed(run) ? LaunchNext::to(LaunchStage::start, when) : next_one(run, when);
+}
+
+// What the next lane does, if there is one.
 LaunchNext LaunchSequence::next_one(LaunchRun& run, Cycle when) {
-  const bool launch = run.code == OpCode::launch_child;
-  (launch ? tools_.stats.nested_launches : tools_.stats.nested_appends).add();
+  if (run.code == OpCode::launch_child) tools_.stats.nested_launches.add();
+  if (run.code == OpCode::queue_append) tools_.stats.nested_appends.add();
+  if (!run.marks.empty()) tools_.stats.nested_marks.add();
   ++tools_.progress;
   run.begun = false;
   if (run.stopped) return LaunchNext::of(LaunchNext::Kind::drop);
@@ -194,8 +221,8 @@ LaunchNext LaunchSequence::next_one(LaunchRun& run, Cycle when) {
 
 LaunchNext LaunchSequence::after_one(LaunchRun& run, Cycle when) const {
   const bool launch = run.code == OpCode::launch_child;
-  if (++run.index == (launch ? run.children.size() : run.entries.size()))
-    return LaunchNext::of(LaunchNext::Kind::finish, when);
+  const std::size_t all = run.marks.empty() ? run.entries.size() : run.marks.size();
+  if (++run.index == (launch ? run.children.size() : all)) return LaunchNext::of(LaunchNext::Kind::finish, when);
   return launch ? call(run, when) : LaunchNext::to(LaunchStage::begin, when);
 }
 
@@ -253,16 +280,39 @@ LaunchNext LaunchSequence::answer(LaunchRun& run, Cta& cta, std::uint64_t old, s
     case LaunchStage::take_task:
       if (auto& steps = std::get<arch::TakeSteps>(run.steps); is_over(steps)) {
         if (steps.record() == 0) return refused(run, registers, when);
+        if (run.code != OpCode::launch_child) return events_.taken(run, when);
         return launches_.taken(run, registers, when);
       }
       return next;
     case LaunchStage::count_task:
       return LaunchNext::to(LaunchStage::write_task, when);
     case LaunchStage::write_task:
+      if (run.code != OpCode::launch_child) return events_.written(run, cta, registers, when);
       return launches_.written(run, cta, when);
+    case LaunchStage::look_queue:
+      if (!launches_.queue_open(run, old)) return LaunchNext::to(LaunchStage::fault, when);
+      return begin_inside(run, cta, registers, when);
+    case LaunchStage::look_event:
+      return events_.looked(run, cta, old, when);
+    case LaunchStage::latest: {
+      bool over = false;
+      next = events_.latest(run, cta, old, when, over);
+      return over ? next_one(run, when) : next;
+    }
+    case LaunchStage::publish:
+      return pushed(run, when);
+    case LaunchStage::end_event:
+      return events_.ended(run, cta, old, when);
+    case LaunchStage::give_event:
+      return events_.given(run, cta, old, when);
+    case LaunchStage::close:
+      run.fault_address = run.entries.front().queue;
+      run.fault = FaultKind::queue_closed;
+      return LaunchNext::to(old == 0 ? LaunchStage::closed : LaunchStage::fault, when);
     case LaunchStage::push:
       if (auto& steps = std::get<arch::PushSteps>(run.steps); is_over(steps)) {
-        return launches_.pushed(run) ? LaunchNext::to(LaunchStage::start, when) : next_one(run, when);
+        if (run.code == OpCode::event_record) return LaunchNext::to(LaunchStage::publish, when);
+        return pushed(run, when);
       }
       return next;
     case LaunchStage::place:
@@ -293,6 +343,11 @@ LaunchNext LaunchSequence::answer(LaunchRun& run, Cta& cta, std::uint64_t old, s
 LaunchNext LaunchSequence::tell(LaunchRun& run, Cycle next) {
   if (run.stage == LaunchStage::start) {
     launches_.tell_start(run);
+  } else if (run.stage == LaunchStage::closed) {
+    tools_.tasks.send({protocol::ChildPacket::Kind::enough, run.entries.front().queue, 0, run.issued});
+    run.begun = false;
+    ++tools_.progress;
+    return LaunchNext::of(LaunchNext::Kind::finish, next);
   } else {
     tools_.tasks.send({protocol::ChildPacket::Kind::appended, run.entries[run.index].queue,
                        std::get<arch::AppendSteps>(run.steps).ticket(), run.issued});
@@ -314,6 +369,16 @@ MemoryStep LaunchSequence::step(LaunchRun& run, const Cta& cta) const {
       return streams_.step(run, cta);
     case LaunchStage::count_task:
       return ChildLaunches::count(cta);
+    case LaunchStage::look_queue:
+      return {MemoryStep::Kind::read, run.children[run.index].queue + arch::queue::kTickets};
+    case LaunchStage::close:
+      return {MemoryStep::Kind::exchange, run.entries.front().queue + arch::queue::kEnough, 1};
+    case LaunchStage::look_event:
+    case LaunchStage::latest:
+    case LaunchStage::publish:
+    case LaunchStage::end_event:
+    case LaunchStage::give_event:
+      return events_.step(run);
     case LaunchStage::turn: {
       const auto& steps = std::get<arch::AppendSteps>(run.steps);
       return {MemoryStep::Kind::write, steps.entry(), arch::turn_ready(steps.ticket(), steps.capacity())};
@@ -338,7 +403,7 @@ LaunchLine LaunchSequence::line(const LaunchRun& run, const Cta& cta) const {
     }
     return {cta.context.address + run.written, part};
   }
-  return launches_.line(run, cta);
+  return run.code == OpCode::launch_child ? launches_.line(run, cta) : events_.line(run, cta);
 }
 
 // A ticket whose entry will never come.

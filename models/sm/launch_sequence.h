@@ -8,6 +8,7 @@
 #include "sm/accesses.h"
 #include "sm/child_launches.h"
 #include "sm/context_streams.h"
+#include "sm/event_calls.h"
 #include "sm/issue_unit.h"
 #include "sm/launch_run.h"
 
@@ -20,7 +21,12 @@ class LaunchSequence {
  public:
   // `instructions`: of the device runtime, for each launch.
   LaunchSequence(const LaunchTools& tools, std::uint32_t instructions)
-      : tools_(tools), memory_(tools.memory), streams_(tools), launches_(tools), instructions_(instructions) {}
+      : tools_(tools),
+        memory_(tools.memory),
+        streams_(tools),
+        launches_(tools),
+        events_(tools),
+        instructions_(instructions) {}
 
   // The operation has issued; `next`: the cycle behind.
   LaunchNext begin(LaunchRun& run, const Cta& cta, Cycle next);
@@ -31,7 +37,7 @@ class LaunchSequence {
   // Stage `begin`: the launch or append of one lane. The device runtime has done its work. `registers`: the warp's, for
   // the result; null if it has none.
   LaunchNext begin_one(LaunchRun& run, Cta& cta, std::uint32_t* registers, Cycle next);
-  // Stages `start` and `appended`: task management is told.
+  // Stages `start`, `appended` and `closed`: task management is told.
   LaunchNext tell(LaunchRun& run, Cycle next);
   // The memory step of the stage, or the line that it writes, has been done; `old` is what was there.
   LaunchNext answer(LaunchRun& run, Cta& cta, std::uint64_t old, std::uint32_t* registers, Cycle when);
@@ -44,7 +50,6 @@ class LaunchSequence {
   void tell_lost_entry(const LaunchRun& run);
   // It was at wait_children when it was saved, is still counted as a waiter, and has been woken.
   arch::WaitSteps woken_wait(const Cta& cta, const std::vector<arch::WaitTarget>& targets) const;
-  std::uint32_t retry() const { return memory_.retry; }
 
  private:
   LaunchNext look_at_context(LaunchRun& run, const Cta& cta, Cycle when) const;
@@ -52,11 +57,13 @@ class LaunchSequence {
   bool check_waits(LaunchRun& run, const Cta& cta) const;
   LaunchNext begin_wait(LaunchRun& run, const Cta& cta, Cycle when) const;
   static LaunchNext begin_append(LaunchRun& run, Cycle next);
+  LaunchNext begin_inside(LaunchRun& run, Cta& cta, std::uint32_t* registers, Cycle next);
   LaunchNext call(LaunchRun& run, Cycle when) const;
   LaunchNext begin_context(LaunchRun& run, Cta& cta, Cycle next) const;
   LaunchNext context_made(LaunchRun& run, Cta& cta, std::uint32_t* registers, Cycle when);
   LaunchNext go_on(LaunchRun& run, const Cta& cta, std::uint32_t* registers, Cycle when);
   LaunchNext refused(LaunchRun& run, std::uint32_t* registers, Cycle when);
+  LaunchNext pushed(LaunchRun& run, Cycle when);
   LaunchNext next_one(LaunchRun& run, Cycle when);
   LaunchNext after_one(LaunchRun& run, Cycle when) const;
 
@@ -64,6 +71,7 @@ class LaunchSequence {
   const arch::LaunchMemory& memory_;
   ContextStreams streams_;
   ChildLaunches launches_;
+  EventCalls events_;
   const std::uint32_t instructions_;
 };
 

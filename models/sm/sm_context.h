@@ -132,6 +132,8 @@ struct SmStats : StatGroup {
       counter("nested.spilled", "records", "records and contexts taken from the memory behind the pools");
   Counter& nested_waits = counter("nested.waits", "waits", "waits for child tasks, those that found none included");
   Counter& nested_streams = counter("nested.streams", "streams", "streams that warps created");
+  Counter& nested_marks =
+      counter("nested.events", "events", "records of events, and waits of streams for them, that warps have asked for");
   Counter& nested_appends = counter("nested.appends", "entries", "entries that warps appended to queues");
   Counter& nested_steps =
       counter("nested.steps", "accesses", "memory accesses of launches, waits and appends, repetitions included");

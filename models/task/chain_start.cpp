@@ -1,6 +1,7 @@
 // Chains that lead up to a task: its TMD is read (TSK-06), or it is given one with its shared context (TSK-13, TSK-15);
 // and those of its second half, before it is sent and after its eviction (TSK-01, TSK-03).
 #include <utility>
+#include <variant>
 
 #include "arch/byte_codec.h"
 #include "arch/kernel_object.h"
@@ -26,6 +27,10 @@ class StartChain final : public LaunchChain {
         return ChainAccess::read_of(record_);
       case At::read_object:
         return ChainAccess::read_of(child_.kernel);
+      case At::fire:
+        return ChainAccess::step_of(std::get<arch::FireSteps>(mark_).step());
+      case At::enlist:
+        return ChainAccess::step_of(std::get<arch::EnlistSteps>(mark_).step());
       case At::read_parent:
         return ChainAccess::step_of({StepKind::read, child_.context + context::kOwner});
       case At::over:
@@ -42,12 +47,27 @@ class StartChain final : public LaunchChain {
     }
     line_ = line;
     child_ = child_record(line);
+    if (child_.kind != arch::RecordKind::task) {
+      begin_mark();
+      return;
+    }
     readable_ = child_.kernel != 0 && child_.kernel % arch::kKernelObjectBytes == 0;
     at_ = At::read_object;
     if (!readable_) object_known();
   }
 
-  void answer_word(std::uint64_t old) override { parent_known(old); }
+  void answer_word(std::uint64_t old) override {
+    switch (at_) {
+      case At::fire:
+        fired(old);
+        return;
+      case At::enlist:
+        enlisted(old);
+        return;
+      default:
+        parent_known(old);
+    }
+  }
 
   // A kernel object that cannot be read is for task management to refuse; without its TMD the task is lost.
   void failed() override {
@@ -61,7 +81,40 @@ class StartChain final : public LaunchChain {
   }
 
  private:
-  enum class At : std::uint8_t { read_record, read_object, read_parent, over };
+  enum class At : std::uint8_t { read_record, fire, enlist, read_object, read_parent, over };
+
+  void begin_mark() {
+    if (child_.kind == arch::RecordKind::event_record) {
+      mark_ = arch::FireSteps(record_);
+      at_ = At::fire;
+    } else {
+      mark_ = arch::EnlistSteps(record_, arch::get_64(line_, tmd::kAwaited));
+      at_ = At::enlist;
+    }
+  }
+
+  // The waits that it lets go, and then the record itself.
+  void fired(std::uint64_t old) {
+    auto& steps = std::get<arch::FireSteps>(mark_);
+    steps.answer(old);
+    if (steps.released() != 0) effect(MarkOver{steps.released()});
+    if (!steps.over()) return;
+    effect(MarkOver{record_});
+    at_ = At::over;
+  }
+
+  void enlisted(std::uint64_t old) {
+    auto& steps = std::get<arch::EnlistSteps>(mark_);
+    steps.answer(old);
+    if (!steps.over()) return;
+    if (steps.passed()) {
+      effect(MarkOver{record_});
+    } else {
+      const std::uint64_t awaited = arch::record_of_handle(arch::get_64(line_, tmd::kAwaited));
+      effect(EventAwaited{record_, awaited, arch::get_64(line_, tmd::kGrid)});
+    }
+    at_ = At::over;
+  }
 
   void object_known() {
     at_ = At::read_parent;
@@ -79,6 +132,7 @@ class StartChain final : public LaunchChain {
   RecordLine line_{};
   RecordLine object_{};
   bool readable_ = true;
+  std::variant<std::monostate, arch::FireSteps, arch::EnlistSteps> mark_;
 };
 
 // A TMD leaves its pool and is written; where contexts are shared by a grid, the context comes before. A child has its

@@ -39,6 +39,8 @@ std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read
     shape.shared_bytes = std::max(object.static_shared, code.shared_bytes);
     shape.local_bytes = code.local_bytes;
   }
+  if (child.queue != 0 && shape.code == arch::kNoCode) return "a queue task needs a program, which reads its entries";
+  if (child.queue != 0 && shape.cluster.any()) return "the CTAs of a queue task start one by one, without clusters";
   if (child.grid.x > arch::kMaxGridX || child.grid.y > arch::kMaxGridY || child.grid.z > arch::kMaxGridZ) {
     return "the grid is too large";
   }
@@ -88,12 +90,14 @@ void ChildLauncher::ready(const ChildReady& effect) {
   Starting& starting = starting_[effect.record];
   starting = {};
   starting.arrived = now();
-  if (const Task* behind = tasks_.of_record(effect.behind); behind != nullptr) {
+  const Task* behind = tasks_.of_record(effect.behind);
+  if (behind != nullptr) {
     starting.behind = Task::Launch::Ahead{behind->operation(), behind->launch.child.stream, {}};
     if (observation_.timeline != nullptr) starting.behind->name = label(behind->operation());
     starting.parent = behind->launch.parent;
   }
-  if (effect.owner != 0) starting.tails_from = effect.behind == 0 ? now() : tails_from(effect.behind);
+  // When what the first tail launch of the same grid waited for had ended.
+  if (effect.owner != 0) starting.tails_from = behind == nullptr ? now() : behind->launch.tails_from;
   if (const Task* owner = tasks_.of_record(effect.owner); owner != nullptr) starting.parent = owner->operation();
   if (const auto queued = queued_.find(effect.record); queued != queued_.end()) {
     starting.issued = queued->second.issued;
@@ -130,15 +134,16 @@ void ChildLauncher::read(const ChildRead& effect) {
     refuse(here, why);
     return;
   }
+  if (child.queue != 0) {
+    here.queue = Task::QueueUse{child.queue, child.entries, child.held_open};
+    life_.task_placed(here);
+    return;
+  }
   if (shape.code != arch::kNoCode) {
     here.lent = setup_.place.codes->lend(shape.code, shape, {}, effect.record + tmd::kArgs);
     here.packet.code = here.lent;
   }
-  if (here.launches && setup_.place.memory.shared_contexts) {
-    scheduler_.enter(share_chain(setup_.place.memory.part_at(effect.record), effect.record, here.operation()));
-  } else {
-    dispatcher_.enlist(here);
-  }
+  life_.task_ready(here);
 }
 
 Task ChildLauncher::make_child(const ChildRead& effect, const ChildRecord& child, const arch::KernelShape& shape) {
@@ -162,12 +167,6 @@ Task ChildLauncher::make_child(const ChildRead& effect, const ChildRecord& child
   return task;
 }
 
-// When what the first tail launch of the same grid waited for had ended.
-Cycle ChildLauncher::tails_from(std::uint64_t record) const {
-  const Task* task = tasks_.of_record(record);
-  return task == nullptr ? now() : task->launch.tails_from;
-}
-
 void ChildLauncher::note_launch(const Task& task, const std::string& kernel) {
   const std::string name = kernel.empty() ? "child" : kernel;
   const std::optional<std::uint32_t> parent = task.launch.parent;
@@ -177,7 +176,6 @@ void ChildLauncher::note_launch(const Task& task, const std::string& kernel) {
   observation_.ctas->task_launched({task.operation(), parent, name, task.launch.child.depth, task.packet.subcontext});
 }
 
-// The task completes without having run.
 void ChildLauncher::refuse(Task& task, const std::string& why) {
   fault(task.operation(), task.packet.subcontext, task.launch.child.kernel, why);
   task.status = DoneStatus::faulted;
@@ -362,7 +360,7 @@ void ChildLauncher::restored_over(const Task& task) {
   ++observation_.progress;
 }
 
-void ChildLauncher::collect_waits(WaitGraph& graph, const QueueTasks& queues) const {
+void ChildLauncher::collect_waits(WaitGraph& graph, const QueueTasks& queues, const StreamEvents& events) const {
   // The ends of tasks whose records memory refused are not known any more: only a reset ends what waits for them.
   for (const std::uint64_t record : refused_) {
     const std::string what = fmt::format("what lies at 0x{:x}, which memory refused", record);
@@ -376,12 +374,15 @@ void ChildLauncher::collect_waits(WaitGraph& graph, const QueueTasks& queues) co
       if (concerned) graph.add("children of " + label(task.operation()), "for", what);
     });
   }
+  const auto name = [&](std::uint64_t at) {
+    if (const std::string event = events.name(at); !event.empty()) return event;
+    const Task* task = tasks_.of_record(at);
+    return task == nullptr ? fmt::format("the launch at 0x{:x}", at) : label(task->operation());
+  };
+  events.collect_waits(
+      graph, [this](std::uint32_t operation) { return label(operation); }, name);
   // Of further launches only memory knows.
   for (const auto& [record, queued] : queued_) {
-    const auto name = [&](std::uint64_t at) {
-      const Task* task = tasks_.of_record(at);
-      return task == nullptr ? fmt::format("the launch at 0x{:x}", at) : label(task->operation());
-    };
     if (queued.behind == 0) continue;
     graph.add(name(record), "for its turn in its TMDQ, behind", name(queued.behind));
   }

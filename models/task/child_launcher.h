@@ -20,6 +20,7 @@
 #include "protocol/sm_task.h"
 #include "task/launch_scheduler.h"
 #include "task/queue_tasks.h"
+#include "task/stream_events.h"
 #include "task/task.h"
 #include "task/task_dispatcher.h"
 #include "task/task_params.h"
@@ -61,12 +62,16 @@ class ChildLauncher {
   void restore(const RestoreCta& effect);
   void restore(const RestoreCga& effect);
   void failed(const AccessFailed& effect);
+  // What was to be started is no task.
+  void forget(std::uint64_t record) { starting_.erase(record); }
+  // The task completes without having run.
+  void refuse(Task& task, const std::string& why);
   // A child has completed with all its descendants, or a restored CTA has ended.
   void finished(const Task& task, Cycle end);
   void restored_over(const Task& task);
 
   void reset();
-  void collect_waits(WaitGraph& graph, const QueueTasks& queues) const;
+  void collect_waits(WaitGraph& graph, const QueueTasks& queues, const StreamEvents& events) const;
 
  private:
   // A TMD that is being read.
@@ -89,10 +94,8 @@ class ChildLauncher {
   bool join_restored(const Task& origin, const protocol::RestoredCta& cta);
   Task make_restored(const Task& origin, std::uint64_t area);
   Task make_child(const ChildRead& effect, const ChildRecord& child, const arch::KernelShape& shape);
-  void refuse(Task& task, const std::string& why);
   void fault(std::optional<std::uint32_t> operation, std::uint8_t subcontext, std::uint64_t address,
              const std::string& where);
-  Cycle tails_from(std::uint64_t record) const;
   void note_launch(const Task& task, const std::string& kernel);
   void note_latency(const Task& task);
   void note_end(const Task& task, Cycle end);

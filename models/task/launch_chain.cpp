@@ -45,7 +45,7 @@ class QueueChain final : public LaunchChain {
     const arch::QueueGeometry geometry{arch::get_64(line, arch::queue::kEntries),
                                        arch::get_64(line, arch::queue::kCapacity)};
     const bool open = (arch::get_64(line, arch::queue::kTickets) & arch::kQueueClosed) == 0;
-    QueueFound found{queue_, std::nullopt};
+    QueueFound found{queue_, arch::get_64(line, arch::queue::kEnough) != 0, std::nullopt};
     if (geometry.any() && open) found.geometry = geometry;
     effect(found);
     at_ = At::over;
@@ -64,7 +64,7 @@ class QueueChain final : public LaunchChain {
 
   void failed() override {
     if (at_ == At::find) {
-      effect(QueueFound{queue_, std::nullopt});
+      effect(QueueFound{queue_, false, std::nullopt});
     } else {
       effect(AccessFailed{queue_});
     }
@@ -378,6 +378,12 @@ ChildRecord child_record(const RecordLine& line) {
   child.stream = flags >> 16;
   child.priority = static_cast<std::int32_t>(arch::get_32(line, tmd::kPriority));
   child.depth = arch::get_32(line, tmd::kDepth);
+  child.kind = static_cast<arch::RecordKind>(flags >> arch::kRecordKindShift & 3);
+  child.held_open = (flags >> 13 & 1) != 0;
+  if ((flags >> 12 & 1) != 0) {
+    child.queue = arch::get_64(line, tmd::kQueue);
+    child.entries = arch::get_64(line, tmd::kEntries);
+  }
   return child;
 }
 

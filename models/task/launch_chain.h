@@ -30,6 +30,10 @@ struct ChildRecord {
   std::uint32_t stream = 0;
   std::int32_t priority = 0;
   std::uint32_t depth = 0;
+  arch::RecordKind kind = arch::RecordKind::task;
+  std::uint64_t queue = 0;  // of a queue task: address
+  std::uint64_t entries = 0;
+  bool held_open = false;
 };
 ChildRecord child_record(const RecordLine& line);
 
@@ -101,8 +105,19 @@ struct RestoreCga {
   std::uint64_t record = 0;  // of the CGA
   RecordLine line{};         // its first
 };
+// The record of an event, or a stream's wait for one, is over: it has no run that could end.
+struct MarkOver {
+  std::uint64_t record = 0;
+};
+// A stream waits for an event; MarkOver follows once that has come to pass.
+struct EventAwaited {
+  std::uint64_t record = 0;
+  std::uint64_t awaited = 0;  // the record of the event
+  std::uint64_t grid = 0;     // TMD of the grid that has asked for it
+};
 struct QueueFound {
   std::uint64_t queue = 0;
+  bool enough = false;                          // its task is not held open
   std::optional<arch::QueueGeometry> geometry;  // absent: no queue lies there, or it is closed
 };
 struct QueueClosed {
@@ -120,7 +135,7 @@ struct AccessFailed {
 };
 using ChainEffect =
     std::variant<ChildRead, RecordPrepared, RecordRead, ProgressWritten, ChildReady, TaskCompleted, WakeContext,
-                 RestoreCta, RestoreCga, QueueFound, QueueClosed, ContextClosed, AccessFailed>;
+                 RestoreCta, RestoreCga, MarkOver, EventAwaited, QueueFound, QueueClosed, ContextClosed, AccessFailed>;
 
 class LaunchChain {
  public:
@@ -146,7 +161,7 @@ class LaunchChain {
 };
 using ChainPtr = std::unique_ptr<LaunchChain>;
 
-// Reads a TMD and its kernel object.
+// Reads a TMD and its kernel object; or carries out what the record of an event, or a wait for one, stands for.
 ChainPtr start_chain(std::uint64_t record);
 // A record to be.
 struct NewRecord {

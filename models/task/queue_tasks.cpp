@@ -38,6 +38,7 @@ void QueueTasks::found(const QueueFound& effect) {
     return;
   }
   stopped_.erase(effect.queue);
+  if (effect.enough) task.queue->held_open = false;
   task.packet.kind = protocol::TaskKind::queue;
   lend_code(task, *effect.geometry);
   life_.task_ready(task);
@@ -94,6 +95,15 @@ void QueueTasks::lost_entry(std::uint64_t queue) {
 }
 
 void QueueTasks::stop_broken(const Queue& queue) { grow_out_.send({*queue.operation, 0, true, true}); }
+
+// One that nobody has begun with finds it in memory.
+void QueueTasks::enough(std::uint64_t queue) {
+  const auto found = queues_.find(queue);
+  if (found == queues_.end() || !found->second.operation) return;
+  tasks_.at(*found->second.operation).queue->held_open = false;
+  found->second.state.release();
+  try_close(queue);
+}
 
 // The distributor is told of entries in the order of their tickets.
 void QueueTasks::grow(std::uint64_t address) {

@@ -36,6 +36,8 @@ class QueueTasks {
 
   void appended(std::uint64_t queue, std::uint64_t ticket);
   void lost_entry(std::uint64_t queue);
+  // A program says that no task of it is to be held open any more.
+  void enough(std::uint64_t queue);
   void on_idle(const protocol::IdlePacket& packet, std::uint32_t);
   void found(const QueueFound& effect);
   void closed(const QueueClosed& effect);

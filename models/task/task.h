@@ -147,6 +147,8 @@ class TaskLife {
  public:
   // A kernel of the host or of the packet processor has nothing more to wait for.
   virtual void task_due(Task task) = 0;
+  // A queue task of device code has come.
+  virtual void task_placed(Task& task) = 0;
   // A queue task has its queue.
   virtual void task_ready(Task& task) = 0;
   // It can never run. It is gone after the call.

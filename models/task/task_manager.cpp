@@ -44,6 +44,7 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
                {setup.limits, setup.time, timebase.cost(setup.time.cycles(params.stream_gap)),
                 timebase.cost(setup.start_path), setup.place.codes, params.host_records && setup.place.memory.any()},
                *this, queues_, rows_, ports.done, ports.dispatch_done, stat_prefix),
+      events_(timebase.observation(), tasks_, scheduler_, setup.place.memory, stat_prefix),
       launcher_(timebase, {setup.limits, setup.time, setup.place}, tasks_, *this, dispatcher_, scheduler_, rows_,
                 ports.wake, ports.grow, stat_prefix) {}
 
@@ -73,6 +74,9 @@ void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
     case ChildPacket::Kind::lost_entry:
       queues_.lost_entry(packet.record);
       break;
+    case ChildPacket::Kind::enough:
+      queues_.enough(packet.record);
+      break;
     case ChildPacket::Kind::queued:
       launcher_.queued(packet);
       return;
@@ -90,9 +94,21 @@ void TaskManager::task_due(Task task) {
   }
 }
 
-// It is given a TMD if its program launches, or if all tasks have one.
+void TaskManager::task_placed(Task& task) {
+  queues_.submitted(task.queue->address);
+  queues_.find(task);
+}
+
+// It is given a TMD if its program launches, or if all tasks have one. One of device code has it.
 void TaskManager::task_ready(Task& task) {
-  if (records_.wanted(task)) {
+  if (task.origin == Task::Origin::child) {
+    const arch::LaunchMemory memory = place_.memory.part_at(task.record());
+    if (task.launches && memory.shared_contexts) {
+      scheduler_.enter(share_chain(memory, task.record(), task.operation()));
+    } else {
+      dispatcher_.enlist(task);
+    }
+  } else if (records_.wanted(task)) {
     records_.request(task);
   } else {
     dispatcher_.enlist(task);
@@ -100,6 +116,10 @@ void TaskManager::task_ready(Task& task) {
 }
 
 void TaskManager::task_rejected(Task& task) {
+  if (task.origin == Task::Origin::child) {
+    launcher_.refuse(task, "its queue is closed, or another task has it");
+    return;
+  }
   task.status = DoneStatus::rejected;
   task.start = task.end = timebase_.now();
   finish(task.operation(), timebase_.now());
@@ -152,6 +172,14 @@ void TaskManager::chain_effect(const ChainEffect& effect) {
                      [this](const WakeContext& context) { launcher_.wake(context); },
                      [this](const RestoreCta& cta) { launcher_.restore(cta); },
                      [this](const RestoreCga& cga) { launcher_.restore(cga); },
+                     [this](const MarkOver& mark) {
+                       launcher_.forget(mark.record);
+                       events_.over(mark);
+                     },
+                     [this](const EventAwaited& wait) {
+                       launcher_.forget(wait.record);
+                       events_.awaited(wait);
+                     },
                      [this](const QueueFound& queue) { queues_.found(queue); },
                      [this](const QueueClosed& queue) { queues_.closed(queue); },
                      [this](const ContextClosed& context) {
@@ -188,6 +216,7 @@ void TaskManager::reset() {
   records_.reset();
   scheduler_.reset();
   launcher_.reset();
+  events_.reset();
   rows_.reset();
   tasks_.clear();
 }
@@ -215,7 +244,7 @@ void TaskManager::collect_waits(WaitGraph& graph) const {
       graph.add(name, "for entries, or the close, of", fmt::format("its queue at 0x{:x}", task.queue->address));
     }
   });
-  launcher_.collect_waits(graph, queues_);
+  launcher_.collect_waits(graph, queues_, events_);
   if (!records) return;
   tasks_.for_each([&](const Task& task) {
     if (task.tmd.address != 0)

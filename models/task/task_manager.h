@@ -61,6 +61,7 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
 
  private:
   void task_due(Task task) override;
+  void task_placed(Task& task) override;
   void task_ready(Task& task) override;
   void task_rejected(Task& task) override;
   bool task_to_read(const Task& task) override { return records_.read(task); }
@@ -85,6 +86,7 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   PacketSender<protocol::GrowPacket>& grow_out_;
   QueueTasks queues_;
   StreamUnit streams_;
+  StreamEvents events_;
   ChildLauncher launcher_;
 };
 

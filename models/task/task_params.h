@@ -110,6 +110,14 @@ struct ChainStats : StatGroup {
       counter("nested_chains", "chains", "starts, ends and closes that the nested scheduler has worked on");
 };
 
+// Events of device code.
+struct EventStats : StatGroup {
+  using StatGroup::StatGroup;
+
+  Counter& event_waits =
+      counter("event_waits", "waits", "waits of streams for events that had not come to pass when it was their turn");
+};
+
 // Device-side launches.
 struct LaunchStats : StatGroup {
   using StatGroup::StatGroup;

@@ -53,6 +53,50 @@ void read_grid(ProgramBuilder& program, const MapReader& map, ProgramStep& step,
   }
 }
 
+// The queue that `key` names.
+const workload::MemoryRegion& read_queue(ProgramBuilder& program, const MapReader& map, const char* key) {
+  const std::string name = map.name(key);
+  const workload::MemoryRegion* queue = program.names().queue(name);
+  if (queue != nullptr) return *queue;
+  throw InputError(map.where(key), fmt::format("{}: there is no queue {}", map.thing(), name),
+                   "describe it in the list `queues`: {name: work, capacity: 1024}");
+}
+
+// Its CTAs are those of the queue, and so are their arguments.
+void read_queue_task(ProgramBuilder& program, const MapReader& map, const LaunchTarget& target,
+                     arch::ChildLaunch& launch) {
+  if (!map.has("queue")) {
+    if (map.has("open")) map.fail("open", "only a launch with `queue` can be held open");
+    return;
+  }
+  for (const char* key : {"grid", "args"}) {
+    if (map.has(key))
+      map.fail(key, "the CTAs of a queue task, and what they find at `kernarg`, are those of its queue");
+  }
+  if (!target.program) {
+    throw InputError(
+        map.where("kernel"),
+        fmt::format("{}: kernel {} has no program, and could not read its entries", map.thing(), map.name("kernel")),
+        "give it a program instead of `cycles`; an entry lies at `kernarg`");
+  }
+  if (target.clusters) map.fail("queue", "its kernel has clusters; the CTAs of entries start one by one");
+  const workload::MemoryRegion& queue = read_queue(program, map, "queue");
+  launch.queue = queue.address;
+  launch.entries = queue.contents.entries.size();
+  launch.held_open = map.has("open") && map.flag("open");
+}
+
+// Handles and streams, 64 bits each.
+void store_words(ProgramBuilder& program, ProgramStep& step, const std::vector<ProgramValue>& values) {
+  for (const ProgramValue& value : values) {
+    step.values.push_back(value);
+    program.read(step, value);
+  }
+  step.element = arch::ValueType::u64;
+  step.width = static_cast<std::uint8_t>(8 * values.size());
+  step.fields |= kStored;
+}
+
 }  // namespace
 
 void compile_let(ProgramBuilder& program, const StepSource& source) {
@@ -203,6 +247,7 @@ void compile_launch(ProgramBuilder& program, const StepSource& source) {
     launch.priority = map.number<std::int32_t>("priority", {Unit::none, -kMostPriority, kMostPriority});
   }
   launch.head = reads_head(map);
+  read_queue_task(program, map, target, launch);
   read_grid(program, map, made, child);
   if (map.has("stream")) {
     if (launch.mode != LaunchMode::stream) {
@@ -230,11 +275,7 @@ void compile_wait_children(ProgramBuilder& program, const StepSource& source) {
     if (!map.has(key)) return;
     if (made.wait != arch::ChildWait::all) map.fail(key, "a wait is for a stream or for a launch, not for both");
     made.wait = kind;
-    made.values.push_back(program.value(map, key, map.node(key)));
-    program.read(made, made.values.back());
-    made.element = arch::ValueType::u64;
-    made.width = 8;
-    made.fields |= kStored;
+    store_words(program, made, {program.value(map, key, map.node(key))});
   };
   wait("stream", arch::ChildWait::stream);
   wait("launch", arch::ChildWait::launch);
@@ -243,17 +284,50 @@ void compile_wait_children(ProgramBuilder& program, const StepSource& source) {
 
 void compile_append(ProgramBuilder& program, const StepSource& source) {
   const MapReader& map = source.map;
-  const std::string name = map.name("queue");
-  const std::optional<std::uint64_t> queue = program.names().queue(name);
-  if (!queue) {
-    throw InputError(map.where("queue"), fmt::format("{}: there is no queue {}", map.thing(), name),
-                     "describe it in the list `queues`: {name: work, capacity: 1024}");
-  }
-  ProgramStep made = program.make(StepKind::operation, source.row.code, "append " + name, map.where());
+  const std::uint64_t queue = read_queue(program, map, "queue").address;
+  ProgramStep made = program.make(StepKind::operation, source.row.code, "append " + map.name("queue"), map.where());
   ChildStep child;
-  child.queue = *queue;
+  child.queue = queue;
   read_words(program, map, "value", arch::kQueueEntryWords, made, child);
   made.child = program.add(std::move(child));
+  program.add(std::move(made));
+}
+
+void compile_queue_close(ProgramBuilder& program, const StepSource& source) {
+  const MapReader& map = source.map;
+  const char* key = source.row.name;
+  ChildStep child;
+  child.queue = read_queue(program, map, key).address;
+  ProgramStep made =
+      program.make(StepKind::operation, source.row.code, fmt::format("{} {}", key, map.name(key)), source.where);
+  made.child = program.add(std::move(child));
+  program.add(std::move(made));
+}
+
+void compile_event_create(ProgramBuilder& program, const StepSource& source) {
+  const MapReader& map = source.map;
+  const char* key = source.row.name;
+  ProgramStep made = program.make(StepKind::operation, source.row.code, key, source.where);
+  const ProgramVariable handle =
+      program.names().together({map.text(key)}, arch::ValueType::u64, map.where(key)).front();
+  made.destination = handle.first;
+  made.demand.writes.push_back(handle.range());
+  program.add(std::move(made));
+}
+
+void compile_event_destroy(ProgramBuilder& program, const StepSource& source) {
+  const MapReader& map = source.map;
+  const char* key = source.row.name;
+  ProgramStep made = program.make(StepKind::operation, source.row.code, key, source.where);
+  store_words(program, made, {program.value(map, key, map.node(key))});
+  program.add(std::move(made));
+}
+
+void compile_event_mark(ProgramBuilder& program, const StepSource& source) {
+  const MapReader& map = source.map;
+  ProgramStep made = program.make(StepKind::operation, source.row.code, source.row.name, source.where);
+  const YAML::Node stream = map.has("stream") ? map.node("stream") : YAML::Node(0);
+  store_words(program, made, {program.value(map, "event", map.node("event")), program.value(map, "stream", stream)});
   program.add(std::move(made));
 }
 

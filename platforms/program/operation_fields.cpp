@@ -127,7 +127,7 @@ void fill_bulk(const WarpValues& values, const ProgramStep& now, Operation& oper
 void fill_children(const WarpValues& values, const ProgramStep& now, Operation& operation) {
   const ChildStep& step = values.parts().children[*now.child];
   const auto count = std::size_t{bits::count(operation.lanes)};
-  const bool append = now.code == arch::OpCode::queue_append;
+  const bool append = now.code != arch::OpCode::launch_child;
   arch::QueueAppend entry;
   entry.queue = step.queue;
   operation.children.assign(append ? 0 : count, step.launch);

@@ -200,11 +200,11 @@ const MemoryRegion* ProgramNames::region(const std::string& name) const {
   return found == regions_.end() ? nullptr : &*found;
 }
 
-std::optional<std::uint64_t> ProgramNames::queue(const std::string& name) {
+const MemoryRegion* ProgramNames::queue(const std::string& name) {
   const MemoryRegion* found = region(name);
-  if (found == nullptr || found->contents.kind != RegionContents::Kind::queue) return std::nullopt;
+  if (found == nullptr || found->contents.kind != RegionContents::Kind::queue) return nullptr;
   regions_used_.insert(name);
-  return found->address;
+  return found;
 }
 
 std::vector<ProgramVariable> ProgramNames::make(const std::vector<std::string>& names, ValueType type,

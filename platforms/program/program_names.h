@@ -71,8 +71,8 @@ class ProgramNames : public ExpressionNames {
 
   // Null if the name is no variable.
   const ProgramVariable* variable(const std::string& name) const;
-  // Address of the queue, whose region is in use then; nothing if the name is none's.
-  std::optional<std::uint64_t> queue(const std::string& name);
+  // The queue, whose region is in use then; null if the name is none's.
+  const workload::MemoryRegion* queue(const std::string& name);
   // Of memory; null if the name is none's.
   const workload::MemoryRegion* region(const std::string& name) const;
 

@@ -55,6 +55,8 @@ class ScenarioProgram : public arch::WarpProgram {
 struct LaunchTarget {
   std::uint64_t address = 0;
   arch::Dim3 grid;
+  bool program = true;    // it has one
+  bool clusters = false;  // of CTAs
 };
 using LaunchTargets = std::map<std::string, LaunchTarget>;  // by name
 

@@ -80,6 +80,9 @@ const StepKey kCoordinates{
     {"at", true, kText | kList,
      "coordinates of the box's first element, innermost first: a list of expressions, one per dimension", items(1, 5)},
     {Target::coordinates}};
+const StepKey kEvent{{"event", true, kText, "handle of the event: an expression"}};
+const StepKey kMarked{
+    {"stream", false, kText, "number of the stream, 0 or as stream_create gave it: an expression; default 0"}};
 const StepKey kFourRows{{"four_rows", false, kFlag,
                          "true: a row each from four rows of a matrix; `at` is the column and the numbers of the rows"},
                         {Target::four_rows}};
@@ -484,25 +487,30 @@ std::vector<StepRow> make_rows() {
           .alone()
           .does(OpCode::tensor_fence, of_one_lane),
       StepRow("launch", "each lane that takes part launches a task", "")
-          .with({{{"kernel", true, kText, "name of a kernel of the list `kernels`"}},
-                 {{"grid", false, kText | kList,
-                   "CTAs: an expression, or a list of up to three (x, y, z); default: the kernel's own", items(1, 3)}},
-                 {{"args", false, kText | kList,
-                   "expression, or list of up to six: what the child finds at `kernarg`, in 64 bits each",
-                   items(1, arch::kChildArgs)}},
-                 {{"stream", false, kText,
-                   "number of the stream, 0 or as stream_create gave it: an expression; default 0"}},
-                 {{"mode", false, kText,
-                   "stream (after what was launched into the stream before), fire_and_forget (at once) or tail (once "
-                   "the launching grid and all else that it launched have completed); default stream",
-                   words("stream fire_and_forget tail")}},
-                 {{"priority", false, kInteger, "priority: larger is more urgent; default: that of the launching task",
-                   between(-1000, 1000)}},
-                 {{"to", false, kText,
-                   "name that gets what the launch is known by, as u64: 0 if no record was free, for which a launch "
-                   "without a name is a fault"}},
-                 {{"insert", false, kText, "tail or head: where it enters the list of its priority; default tail",
-                   words("tail head")}}})
+          .with(
+              {{{"kernel", true, kText, "name of a kernel of the list `kernels`"}},
+               {{"grid", false, kText | kList,
+                 "CTAs: an expression, or a list of up to three (x, y, z); default: the kernel's own", items(1, 3)}},
+               {{"args", false, kText | kList,
+                 "expression, or list of up to six: what the child finds at `kernarg`, in 64 bits each",
+                 items(1, arch::kChildArgs)}},
+               {{"stream", false, kText,
+                 "number of the stream, 0 or as stream_create gave it: an expression; default 0"}},
+               {{"mode", false, kText,
+                 "stream (after what was launched into the stream before), fire_and_forget (at once) or tail (once "
+                 "the launching grid and all else that it launched have completed); default stream",
+                 words("stream fire_and_forget tail")}},
+               {{"priority", false, kInteger, "priority: larger is more urgent; default: that of the launching task",
+                 between(-1000, 1000)}},
+               {{"to", false, kText,
+                 "name that gets what the launch is known by, as u64: 0 if no record was free, for which a launch "
+                 "without a name is a fault"}},
+               {{"queue", false, kText,
+                 "name of a queue of the list `queues`: a queue task, which starts a CTA for each entry of it"}},
+               {{"open", false, kFlag,
+                 "of a queue task: true: it ends only after a queue_close, however empty its queue is; default false"}},
+               {{"insert", false, kText, "tail or head: where it enters the list of its priority; default tail",
+                 words("tail head")}}})
           .does(OpCode::launch_child)
           .by(compile_launch),
       StepRow("wait_children",
@@ -529,6 +537,35 @@ std::vector<StepRow> make_rows() {
                    items(1, arch::kQueueEntryWords)}}})
           .does(OpCode::queue_append)
           .by(compile_append),
+      StepRow("queue_close",
+              "name of a queue of the list `queues`: its queue task is not held open any more, and ends once the queue "
+              "is empty and all its CTAs have ended",
+              "")
+          .behind(kText, {})
+          .does(OpCode::queue_close)
+          .by(compile_queue_close),
+      StepRow("event_create", "name that gets the handle of a new event, as u64; 0: no record was free", "")
+          .behind(kText, {})
+          .does(OpCode::event_create)
+          .by(compile_event_create),
+      StepRow("event_destroy", "handle of an event that is not used any more: an expression", "")
+          .behind(kText, kExpression)
+          .does(OpCode::event_destroy)
+          .by(compile_event_destroy),
+      StepRow("event_record",
+              "each lane that takes part records an event: it comes to pass once what the stream has so far has "
+              "completed",
+              "")
+          .with({kEvent, kMarked})
+          .does(OpCode::event_record)
+          .by(compile_event_mark),
+      StepRow("stream_wait",
+              "each lane that takes part makes a stream wait for an event: what is launched into it from now on starts "
+              "once the event has come to pass as it was recorded last; at once if it never was",
+              "")
+          .with({kEvent, kMarked})
+          .does(OpCode::stream_wait)
+          .by(compile_event_mark),
       StepRow(
           "query_occupancy",
           "asks the distributor how many clusters of the own kernel the machine holds at once, if nothing else runs",

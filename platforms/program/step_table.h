@@ -160,5 +160,9 @@ void compile_store_tile(ProgramBuilder& program, const StepSource& source);
 void compile_launch(ProgramBuilder& program, const StepSource& source);
 void compile_wait_children(ProgramBuilder& program, const StepSource& source);
 void compile_append(ProgramBuilder& program, const StepSource& source);
+void compile_queue_close(ProgramBuilder& program, const StepSource& source);
+void compile_event_create(ProgramBuilder& program, const StepSource& source);
+void compile_event_destroy(ProgramBuilder& program, const StepSource& source);
+void compile_event_mark(ProgramBuilder& program, const StepSource& source);
 
 }  // namespace heddle::program

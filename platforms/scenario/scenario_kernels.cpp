@@ -131,7 +131,7 @@ void KernelTable::read(const YAML::Node& list, const std::string& file, const st
     const MapReader map(node, kernel_spec(), entry_name("kernel", node, "name"), file);
     const std::string name = map.name("name");
     const std::uint64_t address = objects + targets_.size() * arch::kKernelObjectBytes;
-    if (!targets_.emplace(name, LaunchTarget{address, read_grid(map)}).second) {
+    if (!targets_.emplace(name, LaunchTarget{address, read_grid(map), map.has("program"), map.has("cluster")}).second) {
       map.fail("name", fmt::format("there are two kernels {}", name));
     }
   }

@@ -1,4 +1,5 @@
 // Runs that can never end, and how soon they are found out; and runs that only look as if they could not.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
@@ -363,6 +364,39 @@ TEST_CASE("a long chain of waits is told in a few lines", "[cli][TSK-12]") {
   CHECK(finished.err.size() < 2000);
   CHECK(finished.out.size() < 4000);
   CHECK(contains(finished.err, "more lines like this one"));
+}
+
+TEST_CASE("streams that wait for an event which cannot come to pass are in the chain of waits", "[cli][TSK-12]") {
+  const TempDir dir;
+  dir.write("s.yaml",
+            "heddle: 1\ngpu: small\nqueues: [{name: work, capacity: 4}]\nkernels:\n"
+            "  - name: parent\n    grid: 1\n    block: 1\n    program:\n"
+            "      - stream_create: left\n"
+            "      - stream_create: right\n"
+            "      - event_create: ready\n"
+            "      - launch: {kernel: take, queue: work, open: true, stream: left}\n"
+            "      - event_record: {event: ready, stream: left}\n"
+            "      - stream_wait: {event: ready, stream: right}\n"
+            "      - launch: {kernel: leaf, stream: right}\n"
+            "      - wait_children: {stream: right}\n"
+            "  - {name: take, grid: 1, block: 1, program: [{compute: {unit: fp32, count: 10}}]}\n"
+            "  - {name: leaf, grid: 1, block: 1, cycles: 10}\n"
+            "submit:\n  - {kernel: parent, stream: a}\n");
+  const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out"});
+  INFO(finished.err);
+  CHECK(finished.status == 3);
+  const nlohmann::json waits = Results(dir.file("out")).document().at("waits");
+  const auto said = [&waits](const std::string& text) {
+    return std::any_of(waits.begin(), waits.end(), [&text](const nlohmann::json& line) {
+      return line.get<std::string>().find(text) != std::string::npos;
+    });
+  };
+  CHECK(waits.at(0).get<std::string>().find("take #1 waits: for entries, or the close, of its queue at 0x") !=
+        std::string::npos);
+  CHECK(said("children of parent"));
+  CHECK(said("for the end of a stream's wait for an event, at 0x"));
+  CHECK(said("waits: for the record of an event, at 0x"));
+  CHECK(said("for its turn in its TMDQ, behind take #1"));
 }
 
 }  // namespace cli_hang_command_test

@@ -2,6 +2,7 @@
 // said of wrong ones.
 #include <array>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,9 @@ class Asked {
     std::uint32_t lane = 0;
     arch::QueueAppend append;
   };
+
+  // Of an event: code, lane, handle and stream.
+  using Mark = std::tuple<OpCode, std::uint32_t, std::uint64_t, std::uint64_t>;
 
   // `steps`: of a program; beside it stand the kernel `leaf` of 5 x 2 CTAs and the queues `jobs` and `more`.
   explicit Asked(const std::string& steps, std::uint32_t threads = 32)
@@ -80,6 +84,8 @@ class Asked {
   std::vector<std::string> names;
   std::vector<Child> children;
   std::vector<Entry> entries;
+  std::vector<std::uint64_t> closes;  // queues, by lane
+  std::vector<Mark> marks;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> destroyed;  // lane, number
   std::vector<std::pair<arch::ChildWait, std::uint64_t>> waits;    // what for: of lane 1
 
@@ -102,6 +108,17 @@ class Asked {
       if ((operation.lanes >> lane & 1U) == 0) continue;
       if (operation.code == OpCode::launch_child) children.push_back({lane, operation.children.at(next++)});
       if (operation.code == OpCode::queue_append) entries.push_back({lane, operation.entries.at(next++)});
+      if (operation.code == OpCode::queue_close) closes.push_back(operation.entries.at(next++).queue);
+      if (operation.code == OpCode::event_create) {
+        state.of(operation.destination)[lane] = 100;
+        state.of(static_cast<std::uint16_t>(operation.destination + 1))[lane] = 7;
+      }
+      const bool marks_stream = operation.code == OpCode::event_record || operation.code == OpCode::stream_wait;
+      if (marks_stream || operation.code == OpCode::event_destroy) {
+        const auto& data = operation.data[lane];
+        marks.emplace_back(operation.code, lane, data[0] | std::uint64_t{data[1]} << 32,
+                           marks_stream ? data[2] | std::uint64_t{data[3]} << 32 : 0);
+      }
       if (operation.code == OpCode::stream_create) state.of(operation.destination)[lane] = streams_;
       if (operation.code == OpCode::stream_destroy) destroyed.emplace_back(lane, operation.data[lane][0]);
     }
@@ -329,13 +346,59 @@ TEST_CASE("what is wrong with a launch is said, with the line and a remedy", "[w
   CHECK_THAT(error("stream_create: lane"), Contains("has a meaning of its own"));
   CHECK_THAT(error("append: {queue: job, value: 1}"),
              Contains("there is no queue job") && Contains("in the list `queues`"));
+  CHECK_THAT(error("queue_close: job"), Contains("there is no queue job") && Contains("p.yaml:8"));
+  CHECK_THAT(error("launch: {kernel: k, queue: job}"), Contains("there is no queue job"));
+  CHECK_THAT(error("launch: {kernel: leaf, queue: jobs}"), Contains("kernel leaf has no program"));
+  CHECK_THAT(error("launch: {kernel: k, queue: jobs, grid: 2}"), Contains("are those of its queue"));
+  CHECK_THAT(error("launch: {kernel: k, queue: jobs, args: 2}"), Contains("are those of its queue"));
+  CHECK_THAT(error("launch: {kernel: k, open: true}"), Contains("only a launch with `queue`"));
+  CHECK(error("launch: {kernel: k, queue: jobs, open: true}") == "accepted");
+  CHECK_THAT(error("event_create: lane"), Contains("has a meaning of its own"));
+  CHECK_THAT(error("event_record: {stream: 1}"), Contains("the key \"event\" is missing"));
+  CHECK_THAT(error("stream_wait: {event: nothing}"), Contains("nothing"));
   CHECK_THAT(error("append: {queue: jobs}"), Contains("the key \"value\" is missing"));
   CHECK_THAT(error("append: {queue: jobs, value: [1, 2, 3, 4, 5, 6, 7, 8]}"), Contains("8 values, of 1 to 7"));
 }
 
+TEST_CASE("a launch of a queue task names the queue, and a close the same", "[workload][TSK-05]") {
+  const Asked open("  - launch: {kernel: k, queue: more, open: true, stream: 3}\n  - queue_close: more", 2);
+  REQUIRE(open.children.size() == 2);
+  for (const Asked::Child& child : open.children) {
+    CHECK(child.launch.queue == open.address("more"));
+    CHECK(child.launch.entries == 0);
+    CHECK(child.launch.held_open);
+    CHECK(child.launch.stream == 3);
+    CHECK(child.launch.args == std::array<std::uint64_t, arch::kChildArgs>{});
+  }
+  REQUIRE(open.closes.size() == 2);
+  for (const std::uint64_t queue : open.closes) CHECK(queue == open.address("more"));
+  CHECK(open.names.back() == "exit");
+  const Asked plain("  - launch: {kernel: k, queue: jobs}", 1);
+  CHECK(plain.children.at(0).launch.queue == plain.address("jobs"));
+  CHECK_FALSE(plain.children.at(0).launch.held_open);
+}
+
+TEST_CASE("events are recorded and waited for with the handle and the stream of each lane", "[workload][TSK-11]") {
+  const Asked asked(
+      "  - event_create: ready\n  - if: {cond: lane > 0, then: [{event_record: {event: ready + lane, stream: 2 * "
+      "lane}}]}\n"
+      "  - stream_wait: {event: ready}\n  - event_destroy: ready",
+      3);
+  CHECK(asked.launches);
+  const std::uint64_t handle = std::uint64_t{7} << 32 | 100;
+  REQUIRE(asked.marks.size() == 8);
+  CHECK(asked.marks[0] == Asked::Mark{OpCode::event_record, 1, handle + 1, 2});
+  CHECK(asked.marks[1] == Asked::Mark{OpCode::event_record, 2, handle + 2, 4});
+  for (std::uint32_t lane = 0; lane < 3; ++lane) {
+    CHECK(asked.marks[2 + lane] == Asked::Mark{OpCode::stream_wait, lane, handle, 0});
+    CHECK(asked.marks[5 + lane] == Asked::Mark{OpCode::event_destroy, lane, handle, 0});
+  }
+}
+
 TEST_CASE("the shipped scenarios of tasks and sharing are read", "[workload][TSK-05][TSK-11][PRT-01]") {
-  for (const char* name : {"nested_quicksort", "nested_deadlock", "nested_streams", "nested_modes", "queue_task",
-                           "priorities", "partition_static", "partition_dynamic", "two_address_spaces"}) {
+  for (const char* name :
+       {"nested_quicksort", "nested_deadlock", "nested_streams", "nested_modes", "nested_events", "nested_queue",
+        "queue_task", "priorities", "partition_static", "partition_dynamic", "two_address_spaces"}) {
     CAPTURE(name);
     const Scenario s = read_scenario(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/" + name + ".yaml");
     CHECK_FALSE(s.description.empty());

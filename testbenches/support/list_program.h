@@ -359,6 +359,43 @@ class ListProgram : public arch::WarpProgram {
                   }
                 });
   }
+  ListProgram& event_create(std::uint16_t destination) {
+    launches_ = true;
+    return step({arch::OpCode::event_create, arch::Unit::memory, {}, {{destination, 2}}, {}},
+                [destination](const arch::WarpPlace&, arch::WarpState&, arch::Operation& operation) {
+                  operation.destination = destination;
+                });
+  }
+  // event_record, stream_wait or event_destroy, which has no stream.
+  ListProgram& event(arch::OpCode code, Value handle, Value stream = constant(0), Reads reads = {}, Lanes lanes = {}) {
+    launches_ = true;
+    if (!lanes) lanes = only(0);
+    return step({code, arch::Unit::memory, std::move(reads), {}, {}},
+                [handle = std::move(handle), stream = std::move(stream), lanes = std::move(lanes)](
+                    const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) {
+                  const Warp warp{place, state};
+                  operation.lanes &= lanes(warp);
+                  operation.width = 16;
+                  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+                    const std::uint64_t event = handle(warp, lane);
+                    const std::uint64_t number = stream(warp, lane);
+                    operation.data[lane] = {static_cast<std::uint32_t>(event), static_cast<std::uint32_t>(event >> 32),
+                                            static_cast<std::uint32_t>(number),
+                                            static_cast<std::uint32_t>(number >> 32)};
+                  }
+                });
+  }
+  ListProgram& queue_close(std::uint64_t queue, Lanes lanes = {}) {
+    launches_ = true;
+    if (!lanes) lanes = only(0);
+    return step({arch::OpCode::queue_close, arch::Unit::memory, {}, {}, {}},
+                [queue, lanes = std::move(lanes)](const arch::WarpPlace& place, arch::WarpState& state,
+                                                  arch::Operation& operation) {
+                  operation.lanes &= lanes({place, state});
+                  operation.entries.resize(1);
+                  operation.entries.front().queue = queue;
+                });
+  }
   ListProgram& queue_append(Entry make, Reads reads = {}, Lanes lanes = {}) {
     launches_ = true;
     if (!lanes) lanes = only(0);
