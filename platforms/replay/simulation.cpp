@@ -355,9 +355,10 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
   const double cpu = cpu_seconds();
   try {
     run(machines, options, result);
-    // What the device still writes into memory once all operations are done.
-    if (result.progress && !result.partial && sc_core::sc_pending_activity())
-      sc_core::sc_start(10, sc_core::SC_US, sc_core::SC_EXIT_ON_STARVATION);
+    // What the device still writes into memory once all operations are done. SystemC warns if nothing happens.
+    const sc_core::sc_time rest(10, sc_core::SC_US);
+    const bool writes = sc_core::sc_pending_activity() && sc_core::sc_time_to_pending_activity() <= rest;
+    if (result.progress && !result.partial && writes) sc_core::sc_start(rest, sc_core::SC_EXIT_ON_STARVATION);
   } catch (const sc_core::sc_report&) {
     for (const Machine& m : machines) {
       if (m.observation->failure) std::rethrow_exception(m.observation->failure);

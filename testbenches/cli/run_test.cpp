@@ -216,4 +216,19 @@ TEST_CASE("what can be configured, chosen and built is shown", "[cli]") {
   CHECK_FALSE(contains(some.out, "gpu.cwd"));
 }
 
+// SystemC would say that it has found nothing to do.
+TEST_CASE("what is due long after the last operation is not waited for, and nobody is told of it", "[cli]") {
+  const TempDir dir;
+  dir.write("s.yaml",
+            "heddle: 1\ngpu: small\nconfig: {gpu: {cwd: {partition: dynamic}}}\nsubcontexts: [{id: 1, credits: 2}]\n"
+            "share: [{at: 5 ms, subcontext: 1, credits: 1}]\n"
+            "kernels: [{name: k, grid: 4, block: 32, cycles: 1000, subcontext: 1}]\n"
+            "submit: [{kernel: k, stream: a}]\n");
+  for (const char* mode : {"at", "lt"}) {
+    CAPTURE(mode);
+    const Results results = run_well(dir, {"s.yaml", "--timing", mode});
+    CHECK(results.stat("sim.time") < 100);  // us
+  }
+}
+
 }  // namespace cli_run_test

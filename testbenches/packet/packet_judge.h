@@ -276,7 +276,7 @@ class Judge {
   packet::ReferenceTable table_;
   Table expected_;
   arch::KernelObject object_;
-  Object expected_object_{false, false, 0, 0, 0, 0, 1, 1, {}, {}, {}};
+  Object expected_object_{false, false, 0, 0, 0, 0, 1, 1, {}, {}, 0, {}, {}};
   packet::CondensedKernels kernels_;
   bool launched_ = false;
   std::uint64_t packets_ = 0;

@@ -191,8 +191,8 @@ std::shared_ptr<const arch::WarpProgram> item_program(const std::vector<Item>& i
         launch.mode = items[number].mode;
         // All CTAs of a queue task can share a context, and there may be no room for a stream of this one.
         const std::uint32_t stream = items[number].stream;
-        const std::uint32_t made = stream == 0 ? 0 : w.reg(static_cast<std::uint16_t>(4 + stream), 0);
-        launch.stream = made == arch::kNoStream ? 0 : made;
+        const std::uint32_t own = stream == 0 ? 0 : w.reg(static_cast<std::uint16_t>(4 + stream), 0);
+        launch.stream = own == arch::kNoStream ? 0 : own;
         launch.priority = items[number].priority;
         launch.args[0] = number;
         return launch;
