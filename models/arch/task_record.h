@@ -117,7 +117,10 @@ constexpr std::uint64_t saved_home(std::uint64_t area) { return area | 1; }
 // Of a CTA that was saved with its CGA: the CGA's record.
 constexpr std::uint64_t saved_cga_home(std::uint64_t record) { return record | 3; }
 constexpr bool is_saved_cga(std::uint64_t home) { return (home & 3) == 3; }
-constexpr std::uint64_t save_area_of(std::uint64_t home) { return home & ~std::uint64_t{3}; }
+// Of a CGA that was preempted, and goes on in the entry of its task (TSK-16): no home.
+constexpr std::uint64_t preempted_cga(std::uint64_t record) { return record | 7; }
+constexpr bool is_preempted_cga(std::uint64_t area) { return (area & 7) == 7; }
+constexpr std::uint64_t save_area_of(std::uint64_t home) { return home & ~std::uint64_t{7}; }
 constexpr std::uint32_t sm_of_home(std::uint64_t home) { return static_cast<std::uint32_t>((home >> 1) - 1); }
 
 // A saved CTA lies in as many chunks as it needs: first this line, then the addresses of the further chunks (u64 each,
@@ -148,6 +151,8 @@ constexpr std::uint32_t kRecord = 8;      // u64: TMD of its task
 constexpr std::uint32_t kOperation = 16;  // u32: of its task
 constexpr std::uint32_t kCtas = 20;       // u32: of the CGA, those that had exited included
 constexpr std::uint32_t kSize = 24;       // u32: size index of its shape (CWD-21)
+constexpr std::uint32_t kSaved = 28;      // u32: of those CTAs, the ones that had not exited
+constexpr std::uint32_t kOwed = 32;       // u32: 1: its task counts them as ones that run (TSK-16)
 constexpr std::uint32_t kAreas = 128;     // u64 x kCtas, by rank: where the CTA lies; 0: it had exited
 constexpr std::uint32_t kMaxCtas = 32;
 constexpr std::uint32_t kBytes = kAreas + 8 * kMaxCtas;

@@ -39,7 +39,9 @@ void CompletionUnit::on_cga_complete(const protocol::CgaCompletePacket& complete
 void CompletionUnit::take_in(const protocol::CompletePacket& complete, std::uint32_t gpc) {
   TaskEntry& entry = table_.at(complete.slot);
   const std::uint32_t count = bits::count(complete.sm_mask);
-  HEDDLE_CHECK(entry.used() && entry.completed + count <= entry.placed, "more CTAs completed than were launched");
+  // Of a CGA that was preempted those CTAs end once more that had exited before.
+  HEDDLE_CHECK(entry.used() && (complete.preempted || entry.completed + count <= entry.placed),
+               "more CTAs completed than were launched");
   LiveModel& live = machine_.live();
   const std::vector<std::uint32_t>& sm_ids = context_.topology.gpc(gpc).sm_ids;
   bits::for_each(complete.sm_mask, [&](std::uint32_t bit) {

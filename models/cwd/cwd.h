@@ -34,7 +34,8 @@ namespace heddle::cwd {
 class Cwd : public Block {
  public:
   Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CwdParams& params,
-      const arch::Topology& topology, const arch::ResourceVector& sm_capacity, const GpcCgaLimits& gpc_limits = {});
+      const arch::Topology& topology, const arch::ResourceVector& sm_capacity, const GpcCgaLimits& gpc_limits = {},
+      bool saves_wanted = false);
   ~Cwd() override;
 
   PacketIn<protocol::TaskPacket> task_in;

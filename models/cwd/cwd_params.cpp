@@ -206,7 +206,7 @@ void CwdParams::describe(ParamTable<CwdParams>& t) {
       "preemption", &CwdParams::preemption,
       {{"drain", PreemptionMode::drain}, {"cta", PreemptionMode::cta}, {"instruction", PreemptionMode::instruction}},
       "how a more urgent task comes to slots that others have: drain (tasks that have begun start all their "
-      "CTAs first), cta (it has what becomes free), instruction (CTAs that run are saved; not those of CGAs)",
+      "CTAs first), cta (it has what becomes free), instruction (CTAs that run are saved)",
       "NVIDIA: compute preemption at the level of thread blocks, and of instructions");
   t.add("preempt_again", &CwdParams::preempt_again, {Unit::cycles, 1, 1'000'000'000},
         "after which a task that still waits has CTAs saved again", "assumption");

@@ -13,6 +13,17 @@ namespace {
 // Central rasterisation: the unit makes one id after another, and they go to whichever GPC has a place (CWD-43).
 std::uint32_t lanes(const CwdContext& context) { return context.params.central_raster ? context.topology.gpcs() : 1; }
 
+// Ranks of a CGA that goes on follow the order in which its CTAs are launched. Those of its CTAs that had exited end
+// again.
+bool is_last_returned(TaskEntry& entry, protocol::LaunchPacket& packet, std::uint32_t& rank) {
+  packet.id->rank = rank;
+  packet.id->cga_size = packet.cga_ctas;
+  rank = (rank + 1) % packet.cga_ctas;
+  if (rank > 0) return false;
+  entry.to_come -= packet.cga_ctas - entry.returns.front().ctas;
+  return true;
+}
+
 }  // namespace
 
 Launcher::Launcher(const CwdContext& context, TaskTable& table, MachineLedger& machine, SubcontextPartition& partition,
@@ -230,7 +241,7 @@ void Launcher::push_one_by_one(const protocol::LaunchPacket& packet, std::uint32
       if (entry.returning) {
         item.packet.id = entry.returns.front().id;
         item.packet.area = entry.returns.front().area;
-        entry.returns.pop_front();
+        if (!open_cga_ || is_last_returned(entry, item.packet, open_cga_->rank)) entry.returns.pop_front();
       } else {
         item.packet.id = arch::resolve(packet.shape, position);
       }

@@ -188,6 +188,7 @@ class Launcher final : private EventHandler {
     std::uint64_t unit = 0;  // its number in the session
     CgaLedger::Taken taken;
     std::uint32_t launched = 0;  // GPC_CGAs of it
+    std::uint32_t rank = 0;      // of one that goes on: of its next CTA
   };
 
   enum Kind : std::uint32_t { kDepart, kMade };

@@ -10,21 +10,35 @@ namespace heddle::cwd {
 using protocol::Preemption;
 
 RoomMaker::RoomMaker(const CwdContext& context, const TaskTable& table, const LiveModel& live,
-                     const arch::ResourceVector& capacity, PacketSender<protocol::AbortPacket>& out)
+                     const arch::ResourceVector& capacity, const std::vector<std::uint32_t>& sm_priority,
+                     std::uint32_t cgas_per_gpc, bool saves_wanted, PacketSender<protocol::AbortPacket>& out)
     : context_(context),
       table_(table),
       live_(live),
       capacity_(capacity),
       out_(out),
+      planner_(context, sm_priority, capacity, cgas_per_gpc),
+      claims_(context.topology.sms()),
+      saves_wanted_(saves_wanted),
       stats_(context.observation.stats, context.stat_prefix) {}
 
+namespace {
+
+// CGAs beyond a GPC, and those with linear memory, are not saved.
+bool can_be_stopped(const protocol::TaskPacket& task) {
+  return !task.cluster.any() || (task.cluster.outermost() == arch::CgaLevel::gpc && !task.cluster.linear_memory);
+}
+
+}  // namespace
+
 bool RoomMaker::less_urgent(const TaskEntry& other, const TaskEntry& entry) const {
-  return other.task.priority < entry.task.priority && !other.task.cluster.any();
+  return other.task.priority < entry.task.priority && can_be_stopped(other.task);
 }
 
 bool RoomMaker::may_ask(const TaskEntry& entry) const {
-  if (context_.params.preemption != PreemptionMode::instruction || entry.task.cluster.any()) return false;
-  if (entry.asked_at != 0 && context_.now() < entry.asked_at + context_.params.preempt_again) return false;
+  if (context_.params.preemption != PreemptionMode::instruction) return false;
+  const Cycle asked = entry.claim.asked_at;
+  if (asked != 0 && context_.now() < asked + context_.params.preempt_again) return false;
   return std::any_of(table_.used().begin(), table_.used().end(), [&](std::uint32_t slot) {
     return less_urgent(table_.at(slot), entry) && live_.running(slot) > 0;
   });
@@ -60,8 +74,129 @@ void RoomMaker::ask(TaskEntry& entry, const std::vector<std::uint16_t>& slots) {
       left -= preemption.ctas;
       send(gpc, preemption);
       stats_.asked.add();
-      entry.asked_at = context_.now();
+      entry.claim.asked_at = context_.now();
     }
+  }
+}
+
+bool RoomMaker::wants_claim(const TaskEntry& entry, WaitReason reason) const {
+  if (!entry.task.cluster.any() || (reason != WaitReason::free_slots && reason != WaitReason::tpc_mask)) return false;
+  const auto less_urgent = [&](std::uint32_t other) { return table_.at(other).task.priority < entry.task.priority; };
+  return may_ask(entry) || std::any_of(table_.waiting().begin(), table_.waiting().end(), less_urgent);
+}
+
+bool RoomMaker::claim(TaskEntry& entry, const std::vector<bool>& usable) {
+  bool other = false;
+  if (may_ask(entry)) {
+    other |= look_for_claim(entry, usable, true);
+    entry.claim.asked_at = context_.now();
+    if (!entry.claim.ctas.empty()) ask_claimed(entry);
+    entry.claim.none = false;
+  }
+  if (entry.claim.ctas.empty() && !entry.claim.none) other |= look_for_claim(entry, usable, false);
+  claims_.add(entry.claim.ctas, entry.task.priority);
+  return other;
+}
+
+bool RoomMaker::look_for_claim(TaskEntry& entry, const std::vector<bool>& usable, bool stopped) {
+  const RoomLadder ladder(capacity_, entry.task.need, live_, in_the_way(entry, stopped), usable);
+  const bool returns = !entry.returns.empty();
+  const std::uint32_t size = returns ? entry.returns.front().id.size : entry.split() ? entry.size : 0;
+  const std::uint64_t left = returns ? 1 : std::max<std::uint64_t>(1, entry.left() / entry.unit_ctas(size));
+  const std::uint64_t units = std::min<std::uint64_t>(left, machine_size(entry));
+  std::vector<std::uint16_t> ctas =
+      planner_.plan(entry.task, size, units, ladder).value_or(std::vector<std::uint16_t>{});
+  const bool other = !entry.claim.ctas.empty() && entry.claim.ctas != ctas;
+  entry.claim.ctas = std::move(ctas);
+  entry.claim.none = entry.claim.ctas.empty();
+  return other;
+}
+
+// CGAs of the task that an empty machine can hold at most.
+std::uint64_t RoomMaker::machine_size(const TaskEntry& entry) const {
+  const std::uint64_t ctas = std::uint64_t{context_.topology.sms()} * arch::free_slots(capacity_, {}, entry.task.need);
+  return std::max<std::uint64_t>(1, ctas / entry.unit_ctas(0));
+}
+
+// Which CTAs of others are in the way of the task's CGAs on each SM, those that go first at the front. `stopped`: those
+// that can be made to go; if not, all.
+std::vector<InTheWay> RoomMaker::in_the_way(const TaskEntry& entry, bool stopped) const {
+  std::vector<std::uint32_t> others;
+  for (const std::uint32_t other : table_.used()) {
+    if (live_.running(other) > 0 && (!stopped || less_urgent(table_.at(other), entry))) others.push_back(other);
+  }
+  std::stable_sort(others.begin(), others.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return table_.at(a).task.priority < table_.at(b).task.priority;
+  });
+  std::vector<InTheWay> result(context_.topology.sms());
+  for (std::uint32_t sm = 0; sm < result.size(); ++sm) {
+    for (const std::uint32_t other : others) {
+      result[sm].insert(result[sm].end(), live_.on_sm(other, sm), table_.at(other).task.need);
+    }
+  }
+  return result;
+}
+
+// Has CTAs go from the SMs of the task's claim.
+void RoomMaker::ask_claimed(const TaskEntry& entry) {
+  for (std::uint32_t gpc = 0; gpc < context_.topology.gpcs(); ++gpc) {
+    const std::vector<std::uint32_t>& sm_ids = context_.topology.gpc(gpc).sm_ids;
+    for (std::uint32_t bit = 0; bit < sm_ids.size(); ++bit) {
+      const std::uint32_t sm = sm_ids[bit];
+      const std::uint32_t ctas = entry.claim.ctas[sm];
+      if (ctas <= arch::free_slots(capacity_, live_.used(sm), entry.task.need)) continue;
+      Preemption preemption;
+      preemption.sms = bits::one(bit);
+      preemption.priority = entry.task.priority;
+      preemption.ctas = ctas;
+      preemption.need = entry.task.need;
+      send(gpc, preemption);
+      stats_.asked.add();
+    }
+  }
+}
+
+// The most urgent task that waits for something that CTAs hold wants slots; one that finds no slot of the task table,
+// which tasks hold whose CTAs wait, wants as many as there are.
+void RoomMaker::tell_wanted(const WaitLog& waits) {
+  if (!saves_wanted_) return;
+  const std::uint32_t all = capacity_[arch::Resource::ctas];
+  if (table_.in_slots() >= context_.params.table_slots) return want(all, capacity_);
+  for (const std::uint32_t slot : table_.waiting()) {
+    const TaskEntry& entry = table_.at(slot);
+    switch (waits.reason(slot)) {
+      case WaitReason::none:
+      case WaitReason::behind:
+      case WaitReason::evicted:
+      case WaitReason::time_slice:
+      case WaitReason::preempted:
+        continue;
+      case WaitReason::free_slots:
+      case WaitReason::tpc_mask: {
+        if (entry.task.cluster.any()) return want(all, entry.task.need);
+        const std::uint64_t each =
+            (entry.left() + entry.returns.size() + context_.topology.sms() - 1) / context_.topology.sms();
+        return want(static_cast<std::uint32_t>(std::min<std::uint64_t>(each, all)), entry.task.need);
+      }
+      default:
+        return want(all, capacity_);
+    }
+  }
+  want(0, {});
+}
+
+void RoomMaker::want(std::uint32_t ctas, const arch::ResourceVector& need) {
+  if (ctas == wanted_ && (ctas == 0 || need == wanted_need_)) return;
+  if (wanted_ == 0) stats_.wanted.add();
+  wanted_ = ctas;
+  wanted_need_ = need;
+  for (std::uint32_t gpc = 0; gpc < context_.topology.gpcs(); ++gpc) {
+    Preemption preemption;
+    preemption.kind = Preemption::Kind::waiting;
+    preemption.sms = bits::below(static_cast<std::uint32_t>(context_.topology.gpc(gpc).sm_ids.size()));
+    preemption.ctas = ctas;
+    preemption.need = need;
+    send(gpc, preemption);
   }
 }
 
@@ -122,6 +257,7 @@ void RoomMaker::give_to(std::uint32_t subcontext) {
 void RoomMaker::reset() {
   current_ = 0;
   ends_ = 0;
+  wanted_ = 0;
 }
 
 }  // namespace heddle::cwd

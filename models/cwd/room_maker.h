@@ -7,6 +7,7 @@
 
 #include "common/packet_port.h"
 #include "common/timebase.h"
+#include "cwd/cluster_claims.h"
 #include "cwd/cwd_context.h"
 #include "cwd/machine_ledger.h"
 #include "cwd/task_table.h"
@@ -17,8 +18,10 @@ namespace heddle::cwd {
 class RoomMaker final : private EventHandler {
  public:
   // `out`: link = GPC.
+  // `sm_priority`, `cgas_per_gpc`: as for ClaimPlanner. `saves_wanted`: SMs save CTAs that wait when they are asked.
   RoomMaker(const CwdContext& context, const TaskTable& table, const LiveModel& live,
-            const arch::ResourceVector& capacity, PacketSender<protocol::AbortPacket>& out);
+            const arch::ResourceVector& capacity, const std::vector<std::uint32_t>& sm_priority,
+            std::uint32_t cgas_per_gpc, bool saves_wanted, PacketSender<protocol::AbortPacket>& out);
 
   // Called when another subcontext may start CTAs from now on.
   void on_slice(std::function<void()> sink) { slice_sink_ = std::move(sink); }
@@ -30,6 +33,16 @@ class RoomMaker final : private EventHandler {
   // Asks as many of those SMs as the task's CTAs need.
   void ask(TaskEntry& entry, const std::vector<std::uint16_t>& slots);
 
+  // A task of CGAs waits for room, and somebody less urgent could take what becomes free, or could make some.
+  bool wants_claim(const TaskEntry& entry, WaitReason reason) const;
+  // It has one from now on: where CTAs that can be made to go are in its way, which are asked; if there is no such
+  // place, where they will end. True: it has had another one. `usable`: SMs that it may use.
+  bool claim(TaskEntry& entry, const std::vector<bool>& usable);
+  ClusterClaims& claims() { return claims_; }
+
+  // Some task finds no room that CTAs which wait could make, or none does: SMs are told of what changes.
+  void tell_wanted(const WaitLog& waits);
+
   // Whether tasks of that subcontext may start CTAs now.
   bool has_slice(std::uint32_t subcontext) const { return !slices() || subcontext == current_; }
   // Tasks have come or gone: whose slice it is.
@@ -40,10 +53,16 @@ class RoomMaker final : private EventHandler {
   struct RoomStats : StatGroup {
     using StatGroup::StatGroup;
     Counter& asked = counter("preemptions", "SMs", "times that an SM was asked to save CTAs for a more urgent task");
+    Counter& wanted = counter("slots_wanted", "times", "times that SMs were asked to save CTAs that wait for tasks");
     Counter& slices = counter("time_slices", "slices", "times that the machine went from one subcontext to another");
   };
 
   bool slices() const { return context_.params.time_slice > 0; }
+  std::vector<InTheWay> in_the_way(const TaskEntry& entry, bool stopped) const;
+  bool look_for_claim(TaskEntry& entry, const std::vector<bool>& usable, bool stopped);
+  std::uint64_t machine_size(const TaskEntry& entry) const;
+  void ask_claimed(const TaskEntry& entry);
+  void want(std::uint32_t ctas, const arch::ResourceVector& need);
   bool less_urgent(const TaskEntry& other, const TaskEntry& entry) const;
   std::vector<std::uint32_t> with_work() const;
   void send(std::uint32_t gpc, const protocol::Preemption& preemption);
@@ -56,7 +75,12 @@ class RoomMaker final : private EventHandler {
   const LiveModel& live_;
   const arch::ResourceVector capacity_;
   PacketSender<protocol::AbortPacket>& out_;
+  ClaimPlanner planner_;
+  ClusterClaims claims_;
   std::function<void()> slice_sink_;
+  const bool saves_wanted_;
+  std::uint32_t wanted_ = 0;  // CTAs on each SM
+  arch::ResourceVector wanted_need_;
   std::uint32_t current_ = 0;  // subcontext
   Cycle ends_ = 0;             // of the slice; 0: nobody else wants the machine
   RoomStats stats_;

@@ -47,7 +47,10 @@ void TaskArbiter::update_counters(std::uint32_t gpc) {
 }
 
 void TaskArbiter::arbitrate_later() {
-  if (table_.waiting().empty()) note_waiting(false);
+  if (table_.waiting().empty()) {
+    note_waiting(false);
+    room_maker_.tell_wanted(waits_);
+  }
   if (scheduled_ || !session_.can_begin() || table_.waiting().empty()) return;
   scheduled_ = true;
   context_.timebase.schedule(context_.now(), *this, 0);
@@ -65,6 +68,7 @@ void TaskArbiter::arbitrate() {
   std::uint64_t full = 0;  // subcontexts with a task that waits for room on the TPCs that they may use
   for (std::uint32_t g = 0; g < context_.topology.gpcs(); ++g) machine_.pools().share(g, partition_.sharers(g));
   machine_.pools().begin_walk();
+  room_maker_.claims().begin_walk();
   room_maker_.update();
   if (context_.params.ageing > 0) table_.age(context_.now(), context_.params.ageing);
   for (const std::uint32_t slot : table_.waiting()) {
@@ -91,6 +95,8 @@ void TaskArbiter::arbitrate() {
     // Who is kept off by the quota of its subcontext takes no place that another needs (PRT-02).
     const bool kept_off = limited_by_quota(slot);
     if (!kept_off) take_pending_places(entry);
+    const bool claims = !kept_off && room_maker_.wants_claim(entry, waits_.reason(slot));
+    if (claims && room_maker_.claim(table_.at(slot), usable(entry))) machine_.freed();  // somebody may use other SMs
     passed = lets_others_pass(entry) || kept_off;
     // The next task of the same subcontext would only take the room that this one waits for.
     const WaitReason reason = waits_.reason(slot);
@@ -100,6 +106,7 @@ void TaskArbiter::arbitrate() {
     }
   }
   note_waiting(!chosen && !table_.waiting().empty());
+  if (!chosen) room_maker_.tell_wanted(waits_);
 }
 
 // A task that waits for room lets others pass: a plain grid only if backfilling is on, a grid of CGAs until it has
@@ -128,9 +135,10 @@ bool TaskArbiter::select(std::uint32_t slot) {
 // that a session sees first, the sessions after it see those of one GPC after another.
 void TaskArbiter::restrict_slots(TaskEntry& entry, std::uint32_t slot) {
   plan_.slots = machine_.live().free_slots(slot);
-  const WaitReason pooled = restrict_to_pools(entry, plan_.slots);
+  WaitReason pooled = restrict_to_pools(entry, plan_.slots);
   entry.pool_limit.reset();
   if (pooled != WaitReason::none) entry.pool_limit = machine_.pool_version();
+  if (room_maker_.claims().restrict(entry.task.priority, plan_.slots)) pooled = WaitReason::claimed;
   std::optional<std::uint32_t> first;
   if (entry.selection > 0) first = entry.selection - 1;
   const WaitReason held = partition_.restrict(entry.task, plan_.slots, first);
@@ -162,6 +170,8 @@ bool TaskArbiter::select_plain(std::uint32_t slot) {
 // a counter rules out is passed over without one (CWD-18).
 bool TaskArbiter::select_cluster(std::uint32_t slot) {
   TaskEntry& entry = table_.at(slot);
+  entry.returning = !entry.returns.empty();
+  if (entry.returning) return select_returned(slot);
   WaitReason reason = WaitReason::none;
   for (;;) {
     plan_.size = entry.size;
@@ -183,6 +193,24 @@ bool TaskArbiter::select_cluster(std::uint32_t slot) {
   return false;
 }
 
+// CGAs that were preempted have the size that they had; those of one size go on together.
+bool TaskArbiter::select_returned(std::uint32_t slot) {
+  TaskEntry& entry = table_.at(slot);
+  plan_.size = entry.returns.front().id.size;
+  const std::uint64_t most = std::max<std::uint64_t>(1, context_.params.session_limit / entry.unit_ctas(plan_.size));
+  plan_.units = 0;
+  while (plan_.units < std::min<std::uint64_t>(most, entry.returns.size()) &&
+         entry.returns[plan_.units].id.size == plan_.size) {
+    ++plan_.units;
+  }
+  plan_.kind = SessionKind::cluster;
+  entry.tie.reset();  // of CGAs that have not begun
+  if (room_.counters_allow(entry, plan_.size)) return true;
+  entry.selection = 0;
+  block(entry, slot, why_no_home(entry, plan_), machine_.version());
+  return false;
+}
+
 // Where free slots are short, what was kept from the session says more.
 WaitReason TaskArbiter::why_no_home(const TaskEntry& entry, const SessionPlan& plan) const {
   const WaitReason reason = room_.why_no_home(entry, plan.size, plan.slots);
@@ -196,7 +224,7 @@ void TaskArbiter::block(TaskEntry& entry, std::uint32_t slot, WaitReason reason,
   entry.first_failure.reset();
   waits_.set(slot, reason);
   const bool short_of_room = reason == WaitReason::free_slots || reason == WaitReason::tpc_mask;
-  if (short_of_room && room_maker_.may_ask(entry)) make_room(entry);
+  if (short_of_room && !entry.task.cluster.any() && room_maker_.may_ask(entry)) make_room(entry);
 }
 
 // Where it may run, and less urgent CTAs do.
@@ -205,6 +233,17 @@ void TaskArbiter::make_room(TaskEntry& entry) {
   restrict_to_pools(entry, slots);
   partition_.restrict(entry.task, slots, std::nullopt);
   room_maker_.ask(entry, slots);
+}
+
+// SMs that the task may use, whatever runs there.
+std::vector<bool> TaskArbiter::usable(const TaskEntry& entry) {
+  std::vector<std::uint16_t> slots(context_.topology.sms(), 1);
+  restrict_to_pools(entry, slots);
+  partition_.restrict(entry.task, slots, std::nullopt);
+  room_maker_.claims().restrict(entry.task.priority, slots);
+  std::vector<bool> result;
+  for (const std::uint16_t its : slots) result.push_back(its > 0);
+  return result;
 }
 
 // Free slots of a GPC count only for the tasks in its pools (TSK-04).
@@ -236,7 +275,9 @@ void TaskArbiter::conclude(const SessionPlan& plan, std::uint64_t placed) {
   TaskEntry& entry = table_.at(plan.slot);
   if (placed > 0) {
     entry.waits_since = context_.now();
-    entry.asked_at = 0;
+    // Others may have what it has claimed.
+    if (!entry.claim.ctas.empty()) machine_.freed();
+    entry.claim = {};
     entry.forget_search();
     machine_.pools_freed();
     if (entry.returns.empty() && (entry.left() == 0 || entry.evicted())) table_.all_placed(plan.slot);
@@ -244,7 +285,7 @@ void TaskArbiter::conclude(const SessionPlan& plan, std::uint64_t placed) {
   }
   const bool other_tpcs = short_of_tpcs(plan) && entry.selection < context_.topology.gpcs();
   entry.selection = other_tpcs ? entry.selection + 1 : 0;
-  const bool smaller = !other_tpcs && !entry.split() && entry.size + 1 < entry.task.cluster.sizes();
+  const bool smaller = !other_tpcs && !entry.returning && !entry.split() && entry.size + 1 < entry.task.cluster.sizes();
   if (smaller) entry.try_smaller();  // in the next session (CWD-21)
   if (other_tpcs || smaller) {
     if (!entry.first_failure.has_value()) entry.first_failure = plan.version;

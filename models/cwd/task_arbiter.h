@@ -49,6 +49,7 @@ class TaskArbiter final : private EventHandler {
   bool select(std::uint32_t slot);
   bool select_plain(std::uint32_t slot);
   bool select_cluster(std::uint32_t slot);
+  bool select_returned(std::uint32_t slot);
   bool unchanged_since_blocked(const TaskEntry& entry) const;
   bool lets_others_pass(const TaskEntry& entry) const;
   WaitReason restrict_to_pools(const TaskEntry& entry, std::vector<std::uint16_t>& slots) const;
@@ -56,6 +57,7 @@ class TaskArbiter final : private EventHandler {
   void restrict_slots(TaskEntry& entry, std::uint32_t slot);
   WaitReason why_no_home(const TaskEntry& entry, const SessionPlan& plan) const;
   void make_room(TaskEntry& entry);
+  std::vector<bool> usable(const TaskEntry& entry);
   void block(TaskEntry& entry, std::uint32_t slot, WaitReason reason, std::uint64_t version);
   void note_waiting(bool waiting);
 

@@ -65,6 +65,8 @@ void TaskEviction::evict(std::uint32_t slot) {
   }
   table_.evict(slot);
   machine_.pools_freed();
+  if (!entry.claim.ctas.empty()) machine_.freed();
+  entry.claim = {};
   entry.forget_search();
   waits_.set(slot, entry.comes_back() ? WaitReason::evicted : WaitReason::none);
   stats_.evictions.add();
@@ -214,10 +216,10 @@ void TaskControl::on_grow(const protocol::GrowPacket& grow, std::uint32_t) {
 // Also of a task that a fault has ended: only an SM can give back what the CTA holds.
 void TaskControl::take_back(std::uint32_t slot, const protocol::RestoredCta& cta) {
   TaskEntry& entry = table_.at(slot);
-  HEDDLE_CHECK(entry.to_come > 0, "a CTA comes back that was not preempted");
-  --entry.to_come;
+  HEDDLE_CHECK(entry.to_come > 0 || entry.task.cluster.any(), "a CTA comes back that was not preempted");
+  entry.to_come -= cta.ctas;
   entry.returns.push_back(cta);
-  stats_.returned.add();
+  stats_.returned.add(cta.ctas);
   entry.forget_search();
   table_.more(slot);
   context_.progress();
@@ -272,6 +274,8 @@ void TaskControl::drop_rest(std::uint32_t slot) {
   entry.total = entry.placed;
   if (entry.returns.empty()) table_.all_placed(slot);
   machine_.pools_freed();
+  if (!entry.claim.ctas.empty()) machine_.freed();
+  entry.claim = {};
   waits_.set(slot, WaitReason::none);
 }
 

@@ -147,8 +147,8 @@ void TaskTable::show_use() const {
 
 const char* wait_key(WaitReason reason) {
   static constexpr const char* kKeys[kWaitReasons] = {
-      "none",         "free_slots", "cga_ids", "cga_slots", "flush",    "gpu_barrier", "memory_slot", "credits",
-      "local_memory", "behind",     "pool",    "evicted",   "tpc_mask", "share",       "time_slice",  "preempted"};
+      "none",   "free_slots", "cga_ids", "cga_slots", "flush", "gpu_barrier", "memory_slot", "credits", "local_memory",
+      "behind", "pool",       "evicted", "tpc_mask",  "share", "time_slice",  "preempted",   "claimed"};
   return kKeys[static_cast<std::size_t>(reason)];
 }
 
@@ -171,6 +171,7 @@ const char* wait_text(WaitReason reason, bool clusters) {
       "its subcontext has its share of SMs, or of their warps",
       "another subcontext has its time slice",
       "CTAs of it that were preempted go on first",
+      "free slots are kept for clusters of a more urgent task",
   };
   return kTexts[static_cast<std::size_t>(reason)];
 }

@@ -80,13 +80,19 @@ struct TaskEntry {
   std::uint64_t order = 0;     // number of its arrival
   std::optional<Cycle> start;  // when the first launch packet left
   bool last = false;           // a queue task will get no more entries
-  // CTAs that go on where they stopped, before others begin: those that can, and how many more have been preempted.
-  // They count as placed.
+  // CTAs, or CGAs as a whole, that go on where they stopped, before others begin: those that can, and how many more
+  // CTAs have been preempted; below 0, they can go on before all have been heard of. They count as placed.
   std::deque<protocol::RestoredCta> returns;
-  std::uint64_t to_come = 0;
+  std::int64_t to_come = 0;
   bool returning = false;  // its session places such CTAs
-  Cycle asked_at = 0;      // when it last had others preempted; 0: never
-  Cycle waits_since = 0;   // its arrival, or when it last placed CTAs
+  // Where it will have room, and when it last had others preempted.
+  struct Claim {
+    std::vector<std::uint16_t> ctas;  // of a task of CGAs: by SM; empty: it has placed some since it looked
+    bool none = false;                // of a task of CGAs: it has looked, and there is none
+    Cycle asked_at = 0;               // 0: never
+  };
+  Claim claim;
+  Cycle waits_since = 0;  // its arrival, or when it last placed CTAs
 
   // CGAs.
   std::uint32_t size = 0;       // size index of the outermost CGA to try next, or into which one is being split
@@ -241,8 +247,9 @@ enum class WaitReason : std::uint8_t {
   share,         // its subcontext has as many SMs, or as many of their warps, as it may have (PRT-11)
   time_slice,    // another subcontext has the machine (TSK-16)
   preempted,     // CTAs of it that were preempted go on first
+  claimed,       // free slots are kept for CGAs of a more urgent task
 };
-constexpr std::size_t kWaitReasons = 16;
+constexpr std::size_t kWaitReasons = 17;
 // For statistics ("cga_ids") and for people ("no CGA id or barrier slot on a GPC with room"). `clusters`: of a task
 // whose CTAs come in CGAs.
 const char* wait_key(WaitReason reason);

@@ -20,6 +20,7 @@ bool CgaSaves::concerns(ClusterNoticePacket::Kind kind) {
     case ClusterNoticePacket::Kind::state_saved:
     case ClusterNoticePacket::Kind::cga_saved:
     case ClusterNoticePacket::Kind::state_back:
+    case ClusterNoticePacket::Kind::must_go:
       return true;
     default:
       return false;
@@ -48,6 +49,10 @@ void CgaSaves::take(const ClusterNoticePacket& notice) {
     case ClusterNoticePacket::Kind::can_be_saved:
       save.ready |= bit;
       save.waits = notice.waits ? save.waits | bit : save.waits & ~bit;
+      save.odd = notice.phase ? save.odd | bit : save.odd & ~bit;
+      return consider(id);
+    case ClusterNoticePacket::Kind::must_go:
+      if (save.stage == Stage::runs) save.stage = Stage::called;
       return consider(id);
     case ClusterNoticePacket::Kind::goes_on:
       save.ready &= ~bit;
@@ -71,18 +76,38 @@ void CgaSaves::take(const ClusterNoticePacket& notice) {
   }
 }
 
-// All of it must be there, and wait; a phase of its barrier that is over wakes it.
+// All of it must be there.
 void CgaSaves::consider(CgaId id) {
   Save& save = saves_[id];
   const CgaTable::Cga& cga = cgas_.cga(id);
-  const Mask live = cga.barrier.live();
   if (save.stage == Stage::restoring) return look_at_restored(id);
-  if (save.stage != Stage::runs || cga.waiting > 0 || !cga.barrier.all_entered() || cga.barrier.due()) return;
-  if (live == 0 || save.ready != live || save.waits == 0) return;
+  if (cga.waiting > 0 || !cga.barrier.all_entered()) return;
+  if (save.stage == Stage::called) {
+    save.stage = Stage::stopping;
+    return order(id, ClusterOrderPacket::Kind::stop, save);
+  }
+  if ((save.stage != Stage::runs && save.stage != Stage::stopping) || !can_be_saved(id)) return;
   save.stage = Stage::saving;
-  save.asked = live;
+  save.asked = cga.barrier.live();
   save.members.clear();
   order(id, ClusterOrderPacket::Kind::save, save);
+}
+
+// All of it waits, for tasks, or has been stopped; and a phase of its barrier that is over has come to all: one would
+// wait for ever for what others have passed.
+bool CgaSaves::can_be_saved(CgaId id) const {
+  const Save& save = saves_[id];
+  const CgaBarrier& barrier = cgas_.cga(id).barrier;
+  const Mask live = barrier.live();
+  const Mask odd = barrier.phases() % 2 == 1 ? live : 0;
+  if (barrier.due() || live == 0 || save.ready != live || (save.odd & live) != odd) return false;
+  return save.stage == Stage::stopping || save.waits != 0;
+}
+
+void CgaSaves::phase_ends(CgaId id) {
+  Save& save = saves_[id];
+  if (save.stage == Stage::saving) return refused(id);
+  save.ready = save.waits = 0;
 }
 
 // CTAs reach into each other's shared memory: none goes on before all are there.
@@ -99,7 +124,7 @@ void CgaSaves::look_at_restored(CgaId id) {
 // One of them goes on: all do.
 void CgaSaves::refused(CgaId id) {
   Save& save = saves_[id];
-  if (save.stage != Stage::saving) return;
+  if (save.stage != Stage::saving && save.stage != Stage::stopping) return;
   save.stage = Stage::runs;
   save.ready = save.waits = 0;
   order(id, ClusterOrderPacket::Kind::resume, save);

@@ -29,7 +29,7 @@ class CgaSaves final : private EventHandler {
   void notice(const protocol::ClusterNoticePacket& notice, Cycle arrival);
   // A CGA takes that id; its barrier completes a phase, and who waits there goes on; one of its CTAs has completed.
   void begin(protocol::CgaId id) { saves_[id] = {}; }
-  void phase_ends(protocol::CgaId id) { saves_[id].ready = saves_[id].waits = 0; }
+  void phase_ends(protocol::CgaId id);
   void left(protocol::CgaId id, std::uint32_t rank);
   // Something else has changed.
   void consider(protocol::CgaId id);
@@ -37,11 +37,20 @@ class CgaSaves final : private EventHandler {
 
  private:
   using Mask = CgaBarrier::Mask;
-  enum class Stage : std::uint8_t { runs, saving, publishing, leaving, restoring };
+  enum class Stage : std::uint8_t {
+    runs,
+    called,    // it is to make room, as soon as all of it is there
+    stopping,  // its CTAs have been told to stop
+    saving,
+    publishing,
+    leaving,
+    restoring,
+  };
   struct Save {
     Stage stage = Stage::runs;
     Mask ready = 0;  // CTAs that could be saved
     Mask waits = 0;  // of them, those that wait for tasks
+    Mask odd = 0;    // of those: an odd number of phases is over for them
     Mask asked = 0;  // that have not saved their state yet
     Mask back = 0;   // that have been restored
     std::vector<protocol::SavedMember> members;
@@ -51,6 +60,7 @@ class CgaSaves final : private EventHandler {
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void take(const protocol::ClusterNoticePacket& notice);
   void refused(protocol::CgaId id);
+  bool can_be_saved(protocol::CgaId id) const;
   void look_at_restored(protocol::CgaId id);
   void order(protocol::CgaId id, protocol::ClusterOrderPacket::Kind kind, const Save& save);
 

@@ -98,11 +98,12 @@ struct ClusterNoticePacket {
     trap,             // an error of the CGA whose CTA here has gone; to the GPM and the distributor (CGA-08)
     entered,          // MPC -> GPM only: all SMs have entered the CTA (CGA-04)
     // Of a CTA that waits, and is to be saved with its CGA (TSK-12); to the GPM:
-    can_be_saved,  // nothing of it is in flight, and all its warps wait; `waits`: for tasks
+    can_be_saved,  // nothing of it is in flight, and all its warps wait, or have stopped; `waits`: for tasks
     goes_on,       // it cannot be saved any more, or has not been
     state_saved,   // its state is in memory, at `area`
     cga_saved,     // so is the record of the CGA
     state_back,    // it has been restored, and waits for the others of its CGA
+    must_go,       // its CGA is to make room (TSK-16)
   };
   Kind kind = Kind::arrived;
   CtaTag tag;  // flushed: cga_id alone
@@ -116,6 +117,7 @@ struct ClusterNoticePacket {
   std::uint64_t area = 0;                      // state_saved
   std::uint64_t context = 0;                   // state_saved: whose home it is to become; 0: none
   std::uint64_t home = 0;                      // state_saved: what that home is
+  bool phase = false;                          // can_be_saved: an odd number of phases of the CGA's barrier is over
 };
 
 // A CTA of a CGA that is saved as a whole.
@@ -137,6 +139,7 @@ struct ClusterOrderPacket {
     publish,  // to the CTA of that rank: all states are in memory, of `members`; it writes the record
     resume,   // not all could be saved, or all have been restored: they go on
     leave,    // all of the CGA is in memory
+    stop,     // its CTAs stop at their next instruction, and say when they can be saved (TSK-16)
   };
   Kind kind = Kind::barrier;
   CgaId cga_id;                // of a GPC_CGA
@@ -159,11 +162,14 @@ inline std::string cta_name(GpcId gpc, CgaId cga_id, std::uint32_t rank) {
   return "CTA " + std::to_string(rank) + " of CGA " + std::to_string(cga_id) + " of GPC " + std::to_string(gpc);
 }
 
-// Room is wanted on SMs: they save CTAs that run, of CGAs none (TSK-16).
+// Room is wanted on SMs: they save CTAs (TSK-16).
 struct Preemption {
   enum class Kind : std::uint8_t {
     room,   // for `ctas` CTAs of that need on each of them, by less urgent ones
     slice,  // all CTAs of other subcontexts
+    // CTAs that wait for tasks, from now on: until there is room for `ctas` CTAs of that need, or until the next of
+    // these orders; 0: nobody wants any (TSK-12).
+    waiting,
   };
   Kind kind = Kind::room;
   std::uint64_t sms = 0;  // of the GPC, as in its masks

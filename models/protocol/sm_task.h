@@ -12,7 +12,7 @@ struct ChildPacket {
     leave,       // `record`: context whose CTA has exited: it gives back the CTA's share of the work counter
     wake,        // `record`: shared context whose tasks had completed before a CTA that waits for them was saved
     wake_cga,    // `record`: of a saved CGA, which is to be restored at once
-    preempted,   // `record`: area of a CTA that has been saved to make room
+    preempted,   // `record`: area of a CTA that has been saved to make room; or of a CGA's record, as a home names it
     ended,       // `record`: TMD; a CTA of it that was saved, and has a shared context, has exited
     appended,    // `record`: queue; `ticket`: entry that is ready (TSK-05)
     lost_entry,  // `record`: queue; `ticket`: of an entry that a fault has kept from being written

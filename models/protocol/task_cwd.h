@@ -32,6 +32,8 @@ struct TaskProgress {
 struct RestoredCta {
   std::uint64_t area = 0;
   arch::CtaId id;
+  std::uint32_t ctas =
+      1;  // a CGA that was preempted as a whole: of its CTAs, those that had not exited; `id`: its size
 };
 
 // The credits of this link are the slots of the CWD's task table (TSK-03).

@@ -14,6 +14,22 @@
 
 namespace heddle::sm {
 
+bool CgaMembers::can_be_stopped(const Cta& cta) {
+  const bool partial = cta.in_cga() && cta.code != nullptr && cta.block != cta.code->block;
+  return !cta.start.tag.barriers.any() && !(cta.in_cga() && cta.start.cga_memory) && !partial;
+}
+
+arch::ResourceVector CgaMembers::call(const Cta& cta) {
+  arch::ResourceVector need{};
+  for (const Cta& other : ctas_) {
+    if (!other.here() || other.saved || other.start.tag.cga_id != cta.start.tag.cga_id) continue;
+    saves_.of(other).called = true;
+    need.add(other.need);
+  }
+  tell(cta, Notice::must_go);
+  return need;
+}
+
 void CgaMembers::announce(Cta& cta) {
   saves_.of(cta).announced = true;
   tell(cta, Notice::can_be_saved);
@@ -26,7 +42,9 @@ void CgaMembers::refuse(Cta& cta) {
 
 void CgaMembers::tell(const Cta& cta, Notice kind) {
   protocol::ClusterNoticePacket notice = notice_of(cta, kind);
-  notice.waits = saves_.image().waits_for_tasks(cta);
+  const CtaSave& save = saves_.of(cta);
+  notice.waits = !save.makes_room && saves_.image().waits_for_tasks(cta);
+  notice.phase = (cta.cluster[0].phases - save.phases) % 2 == 1;
   if (kind == Notice::state_saved) {
     notice.area = saves_.steps(cta).area();
     notice.context = notice.waits ? cta.context.address : 0;
@@ -47,6 +65,8 @@ void CgaMembers::obey(Cta& cta) {
   const protocol::CtaTag& tag = cta.start.tag;
   if (!cta.here() || tag.cga_id != order.cga_id || tag.sequence != order.sequence) return;  // it has gone meanwhile
   switch (order.kind) {
+    case Order::stop:
+      return stop(cta);
     case Order::save:
       return begin_save(cta, order.rank);
     case Order::publish:
@@ -62,14 +82,28 @@ void CgaMembers::obey(Cta& cta) {
   }
 }
 
+void CgaMembers::stop(Cta& cta) {
+  const bool ends = cta.stage != CtaStage::running || cta.killed() || (cta.has_warps() && cta.live == 0);
+  if (ends) return;  // its GPM hears of that
+  CtaSave& save = saves_.of(cta);
+  if (!save.is_here() || !can_be_stopped(cta)) return refuse(cta);
+  if (!cta.has_warps()) save.left = std::max<Cycle>(1, cta.ends - std::min(cta.ends, now()));
+  if (!cta.has_warps()) cta.ends = 0;
+  saves_.freeze(cta);
+}
+
 void CgaMembers::begin_save(Cta& cta, std::uint32_t leader) {
   using Kind = SaveHome::Kind;
-  const bool sound = saves_.all_wait(cta) && saves_.is_settled(cta) && saves_.image().is_sound(cta);
+  const CtaSave& save = saves_.of(cta);
+  const bool rests = save.makes_room ? save.is_here() && saves_.has_stopped(cta) : saves_.all_wait(cta);
+  const bool sound = rests && saves_.is_settled(cta) && saves_.image().is_sound(cta);
   if (!sound) {
     refuse(cta);
     return saves_.consider(cta);
   }
+  if (save.left > 0) cta.ends = now() + save.left;  // its state says what is left
   if (!saves_.begin_save(cta, {cta.start.id.rank == leader ? Kind::leader : Kind::cga, 0, false})) refuse(cta);
+  if (save.left > 0) cta.ends = 0;
 }
 
 // Not all could be saved, or all are back.
@@ -78,14 +112,18 @@ void CgaMembers::resume(Cta& cta) {
   if (save.state == State::restored) {
     --cta.open;
     save.state = State::here;
+    save.called = false;
     const std::vector<std::uint8_t> bytes = std::move(save.bytes);
     return saves_.put_back(cta, bytes);
   }
-  if (save.state != State::parked && save.state != State::saving) return;  // it has refused
-  saves_.steps(cta).cancel();
-  saves_.detach(cta);
+  const bool saves = save.state == State::parked || save.state == State::saving;
+  if (saves) saves_.steps(cta).cancel();
+  if (saves) saves_.detach(cta);
   save.announced = false;
-  if (cta.live == 0) return peers_.control.check_end(cta, now());
+  const bool room = save.makes_room || save.called;
+  if (room) saves_.thaw(cta);
+  if (!saves && !room) return;  // it has refused
+  if (cta.has_warps() && cta.live == 0) return peers_.control.check_end(cta, now());
   if (save.woken) return peers_.launches.on_wake({cta.context.address});
   saves_.consider(cta);
 }
@@ -101,6 +139,10 @@ void CgaMembers::leave(Cta& cta) {
     save.state = State::here;
   }
   saves_.stats().saves.add();
+  cta.preempted = save.makes_room;
+  if (save.record != 0) {
+    peers_.tasks.send({protocol::ChildPacket::Kind::preempted, arch::saved_cga_home(save.record), 0, 0});
+  }
   saves_.saved(cta);
 }
 
@@ -108,7 +150,10 @@ void CgaMembers::save_changed(Cta& cta) {
   CtaSave& save = saves_.of(cta);
   const ContextTransfer& steps = saves_.steps(cta);
   if (save.state == State::publishing && steps.over()) {
-    if (steps.came_late()) {
+    // A CGA that made room goes on as soon as there is some.
+    if (save.makes_room && steps.header()->owed) {
+      save.record = steps.cga_record();
+    } else if (steps.came_late()) {
       peers_.tasks.send({protocol::ChildPacket::Kind::wake_cga, steps.cga_record(), 0, 0});
     }
     save.state = State::published;

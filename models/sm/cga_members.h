@@ -11,7 +11,12 @@ class CgaMembers final : private SmUnit {
   CgaMembers(const UnitContext& context, const SwapPeers& peers, CtaSaves& saves)
       : SmUnit(context), peers_(peers), saves_(saves) {}
 
-  // The CTA waits, and could be saved.
+  // A CTA that makes room, alone or with its GPC_CGA; not of CGAs beyond a GPC, or with linear memory, or if it is a
+  // part of a CTA, at the edge of its grid.
+  static bool can_be_stopped(const Cta& cta);
+  // The CGA is to make room: what its CTAs here have.
+  arch::ResourceVector call(const Cta& cta);
+  // The CTA waits, or has stopped, and could be saved.
   void announce(Cta& cta);
   // The GPM counts on an answer to its order, and on hearing that what it has been told is not so any more.
   void refuse(Cta& cta);
@@ -27,6 +32,7 @@ class CgaMembers final : private SmUnit {
   using Notice = protocol::ClusterNoticePacket::Kind;
   using State = CtaSave::State;
   void tell(const Cta& cta, Notice kind);
+  void stop(Cta& cta);
   void begin_save(Cta& cta, std::uint32_t leader);
   void resume(Cta& cta);
   void leave(Cta& cta);

@@ -303,7 +303,7 @@ void CtaControl::leave(Cta& cta, Cycle when) {
   if (cta.context.here() && !cta.saved) {
     using Kind = protocol::ChildPacket::Kind;
     if (!nested_.shared_contexts) links_.tasks.send({Kind::leave, cta.context.address, 0, 0});
-    if (nested_.shared_contexts && cta.was_saved()) links_.tasks.send({Kind::ended, cta.record, 0, 0});
+    if (nested_.shared_contexts && cta.was_saved() && !cta.owed) links_.tasks.send({Kind::ended, cta.record, 0, 0});
   }
   cta.stage = CtaStage::absent;
   memory_.occupancy.leave(cta, when);
@@ -353,12 +353,13 @@ void CtaControl::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle 
   const bool wide = order.level != arch::CgaLevel::gpc;
   for (Cta& cta : ctas_) {
     const bool barrier = order.kind == ClusterOrderPacket::Kind::barrier;
-    if (!cta.here() || (barrier && cta.killed()) || !cta.has_warps()) continue;
+    if (!cta.here() || (barrier && (cta.killed() || !cta.has_warps()))) continue;
     const protocol::CtaTag& tag = cta.start.tag;
     if (tag.sequence != order.sequence) continue;  // it comes to nobody: who had arrived has exited
     if (wide ? tag.barriers.of(order.level) != order.barrier : tag.cga_id != order.cga_id) continue;
     if (order.kind == ClusterOrderPacket::Kind::barrier) {
       units_.barriers.pass(cta, order.level, arrival);
+      units_.swap.phase_passed(cta, arrival);
     } else {
       units_.swap.on_order(cta, order, arrival);
     }

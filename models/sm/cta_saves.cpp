@@ -57,6 +57,7 @@ bool CtaRest::has_stopped(const Cta& cta) const {
       case WarpWait::barrier:
       case WarpWait::children:
       case WarpWait::mbarrier:
+      case WarpWait::cluster:
         return true;
       default:
         return false;
@@ -88,8 +89,33 @@ CtaSaves::CtaSaves(const UnitContext& context, const arch::LaunchMemory& memory,
   if (memory.chunks.count > 0) stats_.emplace(context.time.observation().stats, prefix);
 }
 
+void CtaSaves::freeze(const Cta& cta) {
+  CtaSave& save = of(cta);
+  save.makes_room = true;
+  for (const std::uint32_t slot : cta.warps) peers_.scheduler.freeze(slot);
+  peers_.scheduler.rearm();
+  stopped(cta);
+}
+
+void CtaSaves::thaw(Cta& cta) {
+  CtaSave& save = of(cta);
+  save.makes_room = save.called = false;
+  for (const std::uint32_t slot : cta.warps) {
+    Warp& warp = warps_[slot];
+    warp.frozen = false;
+    if (warp.wait == WarpWait::frozen) peers_.scheduler.give_turn(slot, now(), warp.unit);
+  }
+  if (save.left > 0) peers_.control.run_for(cta, std::exchange(save.left, 0));
+}
+
+void CtaSaves::stopped(const Cta& cta) {
+  const CtaSave& save = of(cta);
+  if (save.makes_room && save.is_here() && has_stopped(cta)) at(now(), kStopped, cta);
+}
+
 void CtaSaves::reset() {
   for (CtaSave& save : saves_) save = {};
+  wanted_ = {};
 }
 
 bool CtaSaves::is_settled(const Cta& cta) const {
@@ -99,19 +125,51 @@ bool CtaSaves::is_settled(const Cta& cta) const {
 }
 
 void CtaSaves::consider(const Cta& cta) {
-  if (!stats_ || !params_.nested.save || !all_wait(cta)) return;
+  if (!stats_ || params_.nested.save == SavePolicy::off || !all_wait(cta)) return;
   CtaSave& save = of(cta);
   save.due = now() + params_.nested.save_delay;
   at(save.due, kWaited, cta);
 }
 
+void CtaSaves::want(const protocol::Preemption& wanted) {
+  if (params_.nested.save != SavePolicy::wanted) return;
+  wanted_ = wanted;
+  if (!stats_ || wanted.ctas == 0) return;
+  std::vector<const Cta*> waiting;
+  for (const Cta& cta : ctas_) {
+    if (cta.here() && of(cta).due <= now() && all_wait(cta)) waiting.push_back(&cta);
+  }
+  std::stable_sort(waiting.begin(), waiting.end(), [](const Cta* a, const Cta* b) {
+    return a->context.depth.value_or(0) < b->context.depth.value_or(0);
+  });
+  for (const Cta* cta : waiting) {
+    of(*cta).due = now();
+    at(now(), kWaited, *cta);
+  }
+}
+
+// The others of its CGA do not know whether there is room here.
+bool CtaSaves::is_wanted(const Cta& cta) const {
+  if (params_.nested.save != SavePolicy::wanted) return true;
+  if (wanted_.ctas == 0 || cta.in_cga()) return wanted_.ctas > 0;
+  arch::ResourceVector free = peers_.occupancy.capacity();
+  for (const Cta& other : ctas_) {
+    const CtaSave& save = of(other);
+    if (other.here() && !other.saved && !save.makes_room && !save.called && !save.is_saving())
+      free.subtract(other.need);
+  }
+  arch::ResourceVector needed{};
+  for (std::uint32_t i = 0; i < wanted_.ctas; ++i) needed.add(wanted_.need);
+  return !needed.within(free);
+}
+
 bool CtaSaves::begin_save(Cta& cta, const SaveHome& home) {
   using Kind = SaveHome::Kind;
+  CtaSave& save = of(cta);
   // One that waits for its children leaves its task nothing to count but its context.
-  SavedHeader header = image_.header_of(cta, home.kind == Kind::none && (!cta.was_saved() || cta.owed));
+  SavedHeader header = image_.header_of(cta, save.makes_room && (!cta.was_saved() || cta.owed));
   const std::vector<std::uint8_t> bytes = sm::save(image_.state_of(cta));
   header.bytes = bytes.size();
-  CtaSave& save = of(cta);
   save.woken = false;
   save.with_cga = home.kind == Kind::cga || home.kind == Kind::leader;
   const arch::RecordPool& chunks = memory_.of(cta.start.subcontext).chunks;
@@ -159,6 +217,7 @@ void CtaSaves::put_back(Cta& cta, const std::vector<std::uint8_t>& bytes) {
   } catch (const InputError& error) {
     return failed(cta, arch::FaultKind::poison, "restoring its CTA: " + error.message());
   }
+  of(cta).phases = cta.cluster[0].phases;
   if (!cta.killed()) consider(cta);
 }
 

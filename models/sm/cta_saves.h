@@ -30,10 +30,14 @@ struct CtaSave {
   Cycle due = 0;                       // when it has waited long enough
   bool woken = false;                  // while its home moved
   bool makes_room = false;             // it is to be saved as soon as all its warps have stopped
+  bool called = false;                 // its CGA is to make room
+  Cycle left = 0;                      // of its duration, while it is stopped with its CGA
   bool with_cga = false;               // it is saved with its CGA
   bool announced = false;              // that it can be saved, to the GPM
   protocol::ClusterOrderPacket order;  // on its way
   std::vector<std::uint8_t> bytes;     // restored: its state
+  std::uint64_t phases = 0;            // of its CGA's barrier, that had completed before it came here
+  std::uint64_t record = 0;            // published: of its CGA
 
   bool is_here() const { return state == State::here; }
   bool is_parked() const { return state == State::parked || state == State::publishing || state == State::published; }
@@ -77,11 +81,17 @@ class CtaSaves final : private SmUnit {
            const SwapPeers& peers, EventHandler& handler);
 
   CtaSave& of(const Cta& cta) { return saves_[cta.start.cta_slot]; }
+  const CtaSave& of(const Cta& cta) const { return saves_[cta.start.cta_slot]; }
   ContextTransfer& steps(const Cta& cta) { return *peers_.transfers[of(cta).transfer].steps; }
   Cycle began(const Cta& cta) { return peers_.transfers[of(cta).transfer].begin; }
   const CtaImage& image() const { return image_; }
   bool possible() const { return stats_.has_value(); }  // there are areas
   SaveStats& stats() { return *stats_; }
+  // Its warps stop at their next instruction, and it is saved then; or it goes on, as it has not been.
+  void freeze(const Cta& cta);
+  void thaw(Cta& cta);
+  // A warp of it has stopped.
+  void stopped(const Cta& cta);
   void at(Cycle when, Event event, const Cta& cta) { time_.schedule(when, handler_, event, cta.start.cta_slot); }
 
   bool all_wait(const Cta& cta) const { return saves_[cta.start.cta_slot].is_here() && rest_.all_wait(cta); }
@@ -89,6 +99,10 @@ class CtaSaves final : private SmUnit {
   bool is_settled(const Cta& cta) const;
   // If it waits, its slot is somebody else's after a while.
   void consider(const Cta& cta);
+  // What CTAs that wait are wanted for, from now on: those of the fewest levels of nesting go first, as what they wait
+  // for takes longest.
+  void want(const protocol::Preemption& wanted);
+  bool is_wanted(const Cta& cta) const;
 
   // False: its state does not fit into an area.
   bool begin_save(Cta& cta, const SaveHome& home);
@@ -108,6 +122,7 @@ class CtaSaves final : private SmUnit {
   CtaImage image_;
   CtaRest rest_;
   std::vector<CtaSave> saves_;      // by CTA slot
+  protocol::Preemption wanted_;     // no CTAs: by nobody
   std::optional<SaveStats> stats_;  // none: there are no areas
 };
 

@@ -21,7 +21,11 @@ CtaSwap::CtaSwap(const UnitContext& context, const arch::LaunchMemory& memory, c
       peers_(peers),
       saves_(context, memory, prefix, peers, *this),
       members_(context, peers, saves_),
-      stop_(context, memory, peers, saves_) {}
+      stop_(context, peers, saves_, members_) {}
+
+void CtaSwap::phase_passed(const Cta& cta, Cycle when) {
+  if (cta.in_cga() && saves_.of(cta).makes_room) saves_.at(std::max(when, now()) + 1, CtaSaves::kStopped, cta);
+}
 
 void CtaSwap::on_event(std::uint32_t kind, std::uint64_t argument) {
   Cta& cta = ctas_[static_cast<std::uint32_t>(argument)];
@@ -37,11 +41,12 @@ void CtaSwap::on_event(std::uint32_t kind, std::uint64_t argument) {
 
 void CtaSwap::waited(Cta& cta) {
   if (saves_.of(cta).due != now() || saves_.of(cta).makes_room || !saves_.all_wait(cta)) return;
+  if (!saves_.is_wanted(cta)) return;
   if (!saves_.is_settled(cta)) return saves_.consider(cta);
   if (!saves_.image().is_sound(cta)) return;
   if (cta.in_cga()) return members_.announce(cta);
   using Kind = SaveHome::Kind;
-  const bool counted = memory_.shared_contexts && cta.was_saved();
+  const bool counted = memory_.shared_contexts && cta.was_saved() && !cta.owed;
   saves_.begin_save(cta, {memory_.shared_contexts ? Kind::shared : Kind::own, arch::home_of_sm(place_.id), counted});
 }
 
@@ -94,15 +99,16 @@ void CtaSwap::save_changed(Cta& cta) {
       if (!cta.killed()) return saves_.failed(cta, arch::FaultKind::address, "saving its CTA");
   }
   if (cta.killed()) return peers_.control.check_end(cta, now());
-  if (makes_room) stop_.thaw(cta);
+  if (makes_room) saves_.thaw(cta);
   if (save.woken) return peers_.launches.on_wake({cta.context.address});
   saves_.consider(cta);
 }
 
 bool CtaSwap::woken(Cta& cta) {
   CtaSave& save = saves_.of(cta);
-  // One that makes room looks at its tasks again when it is back.
-  if (save.is_parked() || (save.makes_room && save.state == State::saving)) {
+  // One that makes room looks at its tasks again when it is back, or goes on.
+  const bool goes = save.makes_room && (save.state == State::saving || (save.announced && save.is_here()));
+  if (save.is_parked() || goes) {
     save.woken = true;
     return true;
   }
@@ -175,7 +181,8 @@ void CtaSwap::restore_changed(Cta& cta) {
 // A CTA of the CGA that had exited when the others were saved.
 void CtaSwap::restore_gone(Cta& cta) {
   saves_.detach(cta);
-  cta.saved = cta.exposed = true;  // nobody sees anything of it
+  cta.saved = cta.exposed = true;                          // nobody sees anything of it
+  cta.preempted = arch::is_preempted_cga(cta.start.area);  // its task has counted its end
   for (const std::uint32_t slot : cta.warps) warps_[slot].wait = WarpWait::exited;
   cta.live = 0;
   peers_.control.check_end(cta, now());

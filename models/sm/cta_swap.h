@@ -33,7 +33,9 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
   // Less urgent CTAs make room (TSK-16).
   void make_room(const protocol::Preemption& wanted) { stop_.make_room(wanted); }
   // A warp of a CTA that is to make room has stopped.
-  void stopped(Cta& cta) { stop_.stopped(cta); }
+  void stopped(Cta& cta) { saves_.stopped(cta); }
+  // A phase of the barrier of its CGA is over, at `when`: what the GPM has been told of it is not so any more.
+  void phase_passed(const Cta& cta, Cycle when);
   // The CTA's CGA is saved as a whole, or is not after all. Heard ahead.
   void on_order(const Cta& cta, const protocol::ClusterOrderPacket& order, Cycle arrival) {
     members_.on_order(cta, order, arrival);

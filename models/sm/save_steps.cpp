@@ -28,7 +28,11 @@ SaveLayout::SaveLayout(const SavedHeader& header) : state_bytes_(header.bytes), 
 
 CgaPublication::CgaPublication(std::uint64_t record, const SavedHeader& header,
                                std::vector<protocol::SavedMember> members, std::uint32_t ctas, std::uint32_t size)
-    : address_(record), task_(header.record), members_(std::move(members)), references_(members_.size()) {
+    : address_(record),
+      task_(header.record),
+      members_(std::move(members)),
+      references_(members_.size()),
+      owed_(header.owed) {
   namespace cga = arch::saved_cga;
   std::array<std::uint8_t, cga::kBytes> bytes{};
   for (const protocol::SavedMember& member : members_) {
@@ -40,6 +44,8 @@ CgaPublication::CgaPublication(std::uint64_t record, const SavedHeader& header,
   arch::put_number(bytes, cga::kOperation, 4, header.operation);
   arch::put_number(bytes, cga::kCtas, 4, ctas);
   arch::put_number(bytes, cga::kSize, 4, size);
+  arch::put_number(bytes, cga::kSaved, 4, members_.size());
+  arch::put_number(bytes, cga::kOwed, 4, owed_ ? 1 : 0);
   bytes_.assign(bytes.begin(), bytes.end());
 }
 
@@ -64,7 +70,8 @@ arch::MemoryStep CgaPublication::step() const {
 void CgaPublication::answer(std::uint64_t old) {
   switch (at_) {
     case At::record:
-      at_ = At::open;
+      woken_ = owed_;
+      at_ = owed_ ? At::over : At::open;
       return;
     case At::open:
       return next_member();
@@ -86,8 +93,9 @@ void CgaPublication::next_member() {
   at_ = At::member;
   while (member_ < members_.size() && members_[member_].context == 0) ++member_;
   if (member_ < members_.size()) return;
-  woken_ = unmoved_ > 0;
-  at_ = woken_ ? At::forget : At::unlock;
+  const bool nobody = references_ == members_.size();  // has a context that waits
+  woken_ = unmoved_ > 0 || nobody;
+  at_ = nobody ? At::over : woken_ ? At::forget : At::unlock;
 }
 
 bool SaveLayout::fits(const arch::RecordPool& chunks, const SavedHeader& header) {

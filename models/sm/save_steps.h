@@ -206,6 +206,8 @@ class HomeMove {
 // contexts move, one after another. Until the last has moved nobody restores it.
 class CgaPublication {
  public:
+  // `header`: of one of its CTAs. A CGA that makes room has no contexts that wait: nobody else knows of it, and it
+  // counts as woken.
   CgaPublication(std::uint64_t record, const SavedHeader& header, std::vector<protocol::SavedMember> members,
                  std::uint32_t ctas, std::uint32_t size);
   // The record, which is the first access; then steps.
@@ -229,6 +231,7 @@ class CgaPublication {
   std::size_t member_ = 0;  // whose home moves
   std::uint64_t references_ = 0;
   std::uint64_t unmoved_ = 0;
+  bool owed_ = false;  // its task counts its CTAs as ones that run
   bool woken_ = false;
 };
 

@@ -92,9 +92,17 @@ void NestedParams::describe(ParamTable<NestedParams>& t) {
   t.add("distance", &NestedParams::distance, {Unit::cycles, 0, 100'000},
         "cycles from an SM to task management: children to start, contexts whose CTA has gone, entries of queues",
         kAssumption);
-  t.add("save", &NestedParams::save,
-        "CTAs whose warps all wait for children are saved to memory and give their slots up; false: they stay",
-        "TSK-12");
+  t.add_choice(
+      "save", &NestedParams::save,
+      {{"off", SavePolicy::off},
+       {"wait", SavePolicy::wait},
+       {"wanted", SavePolicy::wanted},
+       {"false", SavePolicy::off},
+       {"true", SavePolicy::wait}},
+      "CTAs whose warps all wait for children are saved to memory and give their slots up: off (they stay; also "
+      "false), wait (once they have waited for save_delay; also true), wanted (then too, if the distributor finds no "
+      "room for a task; with gpu.cwd.preemption: instruction)",
+      "TSK-12");
   t.add("save_delay", &NestedParams::save_delay, {Unit::cycles, 1, 1'000'000'000},
         "for which a CTA has waited when it is saved, and after which an SM tries again that could not", kAssumption);
 }

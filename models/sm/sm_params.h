@@ -66,11 +66,18 @@ enum class TensorErrors : std::uint8_t {
   report,  // the fault is recorded, and the CTA goes on
 };
 
+// When CTAs that wait for tasks are saved, and give their slots up (TSK-12).
+enum class SavePolicy : std::uint8_t {
+  off,     // never
+  wait,    // once they have waited for a while
+  wanted,  // when somebody wants the slot
+};
+
 // Device-side launches (TSK-06).
 struct NestedParams {
   std::uint32_t launch_instructions = 300;  // of the device runtime
   std::uint32_t distance = 100;             // cycles to task management
-  bool save = true;                         // CTAs that wait for their children
+  SavePolicy save = SavePolicy::wait;       // CTAs that wait for their children
   std::uint32_t save_delay = 2000;          // cycles
 
   static void describe(ParamTable<NestedParams>& t);

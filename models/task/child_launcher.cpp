@@ -268,10 +268,10 @@ void ChildLauncher::restore(const RestoreCta& effect) {
             arch::get_32(effect.line, saved::kCtaZ)};
   id.index = id.cga = arch::get_64(effect.line, saved::kIndex);
   if (owed) {
-    grow_out_.send({origin->operation(), 0, false, false, protocol::RestoredCta{effect.area, id}});
+    grow_out_.send({origin->operation(), 0, false, false, protocol::RestoredCta{effect.area, id, 1}});
     return;
   }
-  if (join_restored(*origin, {effect.area, id})) return;
+  if (join_restored(*origin, {effect.area, id, 1})) return;
   Task task = make_restored(*origin, effect.area);
   task.packet.cluster = {};
   task.packet.id = id;
@@ -307,10 +307,20 @@ void ChildLauncher::restore(const RestoreCga& effect) {
   const Task* origin = tasks_.find(arch::get_32(effect.line, cga::kOperation));
   const std::uint64_t record = arch::get_64(effect.line, cga::kRecord);
   const std::uint32_t size = arch::get_32(effect.line, cga::kSize);
-  const bool sound = origin != nullptr && record != 0 && origin->record() == record && origin->packet.cluster.any() &&
-                     size < origin->packet.cluster.sizes();
+  const std::uint32_t saved = arch::get_32(effect.line, cga::kSaved);
+  const bool owed = arch::get_32(effect.line, cga::kOwed) != 0;
+  const bool sound = origin != nullptr && (record != 0 || owed) && origin->record() == record &&
+                     origin->packet.cluster.any() && size < origin->packet.cluster.sizes();
   if (!sound) {
     fault(std::nullopt, 0, effect.record, "the record of a saved CGA does not name its task");
+    return;
+  }
+  if (owed) {
+    arch::CtaId id;
+    id.size = static_cast<std::uint8_t>(size);
+    stats_.restores.add(saved);
+    grow_out_.send(
+        {origin->operation(), 0, false, false, protocol::RestoredCta{arch::preempted_cga(effect.record), id, saved}});
     return;
   }
   Task task = make_restored(*origin, arch::saved_cga_home(effect.record));

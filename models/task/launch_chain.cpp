@@ -420,7 +420,7 @@ ChainPtr wake_cga_chain(const arch::LaunchMemory& memory, std::uint64_t record) 
 }
 
 ChainPtr preempted_chain(const arch::LaunchMemory& memory, std::uint64_t area) {
-  return EndChain::of_saved(memory, area, false);
+  return EndChain::of_saved(memory, arch::save_area_of(area), arch::is_saved_cga(area));
 }
 
 ChainPtr wake_chain(const arch::LaunchMemory& memory, std::uint64_t context) {

@@ -188,7 +188,7 @@ ChainPtr share_chain(const arch::LaunchMemory& memory, std::uint64_t record, std
 ChainPtr ended_chain(const arch::LaunchMemory& memory, std::uint64_t record);
 // The tasks of a shared context may have completed before a CTA that waits for them could be found: it is looked for.
 ChainPtr wake_chain(const arch::LaunchMemory& memory, std::uint64_t context);
-// A CTA has been preempted, and lies there.
+// A CTA has been preempted, and lies there; or a CGA has, whose record does, and then it is named as a home names it.
 ChainPtr preempted_chain(const arch::LaunchMemory& memory, std::uint64_t area);
 // A saved CGA was woken before it could be found.
 ChainPtr wake_cga_chain(const arch::LaunchMemory& memory, std::uint64_t record);

@@ -162,6 +162,10 @@ void GpuParams::check() const {
                     task.nested.pending_launches, held, cwd.table_slots, cwd.evicted_tasks),
         "raise pending_launches, or lower the others");
   }
+  if (sm.nested.save == sm::SavePolicy::wanted && cwd.preemption != cwd::PreemptionMode::instruction) {
+    throw InputError("gpu.sm.nested.save is wanted, and gpu.cwd.preemption is not instruction: nobody asks for slots",
+                     "set gpu.cwd.preemption to instruction, or gpu.sm.nested.save to wait");
+  }
   if (sm.memory.l1_tag_latency > sm.memory.l1_latency) {
     throw InputError(fmt::format("gpu.sm.memory.l1_tag_latency is {}, but gpu.sm.memory.l1_latency is {}",
                                  sm.memory.l1_tag_latency, sm.memory.l1_latency),

@@ -39,8 +39,13 @@ void add_task_packets(const Widths& w, std::vector<Structure>& list) {
                       {"gone", 1}},
                      "TSK-03: how far it has come");
   add<GrowPacket>(list, "task > cwd", "queue grows", 1,
-                  {{"task", 32}, {"entries", entries}, {"last", 1}, {"broken", 1}, {"CTA that comes back", 96}},
-                  "TSK-05: entries of its queue; TSK-16: a CTA's number, and where its state lies");
+                  {{"task", 32},
+                   {"entries", entries},
+                   {"last", 1},
+                   {"broken", 1},
+                   {"CTA that comes back", 96},
+                   {"CTAs of a CGA", count_bits(w.params.cwd.max_gpc_cga)}},
+                  "TSK-05: entries of its queue; TSK-16: a CTA's number or a CGA's size, and where the state lies");
   add<IdlePacket>(list, "cwd > task", "queue is idle", 1, {{"task", 32}, {"entries", entries}},
                   "TSK-05: entries of its queue");
   add<SubcontextPacket>(list, "host > task > cwd", "partition", 4,
@@ -106,9 +111,10 @@ void add_launch_packets(const Widths& w, std::vector<Structure>& list) {
   add<LocalMemoryPacket>(list, "cwd > gpm > mpc > sm", "lmem_blk_idx", gpcs + w.mpcs + sms,
                          {{"GPC", w.gpc}, {"TPC", w.tpc}, {"subcontext", w.subcontext}, {"block", w.block}},
                          "CWD-32: ceil(log2 blocks)");
-  add<AbortPacket>(list, "cwd > gpm > mpc > sm", "abort", gpcs + w.mpcs + sms,
-                   {{"task slot", w.task}, {"room", 1 + w.sms_of_gpc + 96 + w.subcontext}},
-                   "the task; or room for how many CTAs of what need, below which priority, on which SMs (TSK-16)");
+  add<AbortPacket>(
+      list, "cwd > gpm > mpc > sm", "abort", gpcs + w.mpcs + sms,
+      {{"task slot", w.task}, {"room", 2 + w.sms_of_gpc + 96 + w.subcontext}},
+      "the task; or room of which kind, for how many CTAs of what need, below which priority, on which SMs (TSK-16)");
   add<PartPacket>(list, "cwd > gpm > mpc > sm", "virtual numbers", gpcs + w.mpcs + sms, part_fields(w),
                   "CWD-45: of the TPC's first SM; the last hop needs no TPC");
   add<TpcLaunchPacket>(
@@ -162,7 +168,7 @@ void add_end_packets(const Widths& w, std::vector<Structure>& list) {
                                 wide_barrier_fields(w)),
                          "CGA-02, and CWD-09 for the barriers of wide CGAs");
   add<ClusterNoticePacket>(list, "sm > mpc > gpm", "cluster notice", sms + w.mpcs,
-                           joined({{"kind", index_bits(11)},
+                           joined({{"kind", index_bits(12)},
                                    {"task slot", w.task},
                                    {"CGA sequence number", w.sequence},
                                    {"in a CGA", 1},
@@ -173,12 +179,13 @@ void add_end_packets(const Widths& w, std::vector<Structure>& list) {
                                    {"level", index_bits(arch::kBarrierLevels)},
                                    {"faulted", 1},
                                    {"waits", 1},
+                                   {"phase", 1},
                                    {"where it was saved", 64, 2},
                                    {"shared memory given back", granules}},
                                   wide_barrier_fields(w)),
                            "arrivals, ends of accesses, flushes, entries, traps, saves; whose SM it is the MPC adds");
   add<ClusterOrderPacket>(list, "gpm > mpc > sm", "cluster order", sms + w.mpcs,
-                          {{"kind", index_bits(7)},
+                          {{"kind", index_bits(8)},
                            {"cta_id_in_cga", w.rank},
                            {"where they were saved", 128, w.params.cwd.max_gpc_cga},
                            {"gpc_local_cga_id", w.cga},

@@ -121,10 +121,10 @@ struct Tree {
   double kib = 0;
 };
 
-Tree tree(std::uint32_t depth, bool save, std::uint32_t ctas) {
+Tree tree(std::uint32_t depth, const std::string& save, std::uint32_t ctas) {
   SimFixture fixture;
   GpuLab lab(preset_params(
-      "small", {save ? "gpu.sm.nested.save=true" : "gpu.sm.nested.save=false",
+      "small", {"gpu.sm.nested.save=" + save, "gpu.cwd.preemption=instruction",
                 "gpu.sm.limits.ctas=" + std::to_string(ctas), "gpu.cwd.table_slots=1024", "gpu.cwd.active_pool=0",
                 "gpu.cwd.pending_pool=0", "gpu.task.nested.contexts=4096", "gpu.task.nested.pending_launches=8192"}));
   const NestedTree nodes = NestedTree::full(depth, 2);
@@ -193,15 +193,14 @@ void trees(std::uint32_t depth) {
                   depth));
   const std::uint32_t sms = preset_params("small").machine.shape.sms();
   for (const std::uint32_t ctas : {32U, 8U, 2U}) {
-    for (const bool save : {false, true}) {
+    for (const std::string save : {"off", "wait", "wanted"}) {
       // All that wait at a time have to fit if they are not saved.
-      if (!save && (1U << depth) > ctas * sms) {
+      if (save == "off" && (1U << depth) > ctas * sms) {
         print(fmt::format("| {} | off | does not end | | |\n", ctas));
         continue;
       }
       const Tree t = tree(depth, save, ctas);
-      print(
-          fmt::format("| {} | {} | {:.0f} us | {:.0f} | {:.0f} |\n", ctas, save ? "on" : "off", t.us, t.saves, t.kib));
+      print(fmt::format("| {} | {} | {:.0f} us | {:.0f} | {:.0f} |\n", ctas, save, t.us, t.saves, t.kib));
     }
   }
 }

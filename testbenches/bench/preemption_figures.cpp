@@ -116,6 +116,66 @@ void latencies(const Setting& setting) {
   print("\n");
 }
 
+// A task of clusters of eight CTAs beside CTAs of no cluster, and of clusters of four.
+std::string clusters_beside_hog(const Setting& setting, const char* way, double length, std::uint32_t hog_cluster,
+                                std::uint32_t urgent) {
+  return fmt::format(
+      "heddle: 1\ngpu: {}\nconfig: {{gpu: {{cwd: {{preemption: {}}}}}}}\nkernels:\n"
+      "  - {{name: hog, grid: {}, block: 1024, registers: 32, cycles: {}{}}}\n"
+      "  - {{name: urgent, grid: {}, cluster: 8, block: 1024, cycles: 2000}}\n"
+      "submit: [{{kernel: hog, stream: a}}, {{kernel: urgent, stream: b, at: {} us, priority: 5}}]\n",
+      setting.preset, way, 8 * setting.sms, setting.cycles(length),
+      hog_cluster > 1 ? fmt::format(", cluster: {}", hog_cluster) : "", 8 * urgent, 10 + 0.3 * length);
+}
+
+void cluster_latencies(const Setting& setting) {
+  print(
+      "### How soon an urgent task of clusters starts\n\n"
+      "| CTAs that run, us | in clusters of | urgent clusters of 8 | drain | at CTA boundary | at instruction boundary "
+      "| "
+      "CTAs saved |\n| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+  for (const double length : {100.0, 1000.0}) {
+    for (const std::uint32_t hog_cluster : {1U, 4U}) {
+      for (const std::uint32_t urgent : {1U, setting.sms / 8}) {
+        std::map<std::string, double> waits;
+        double saved = 0;
+        for (const char* way : {"drain", "cta", "instruction"}) {
+          const Outcome o = run(clusters_beside_hog(setting, way, length, hog_cluster, urgent));
+          waits[way] = o.wait.at("urgent").front();
+          saved = o.saved;
+        }
+        print(fmt::format("| {:.0f} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.0f} |\n", length,
+                          hog_cluster == 1 ? "none" : fmt::format("{}", hog_cluster), urgent, waits["drain"],
+                          waits["cta"], waits["instruction"], saved));
+        claim(waits["drain"] >= waits["cta"], "draining waits longest");
+        claim(waits["instruction"] < 0.5 * waits["cta"], "saving is faster than a long CTA, also for clusters");
+        // Room is made on the SMs of the claim alone: two CTAs on each, and what belongs to their clusters.
+        if (urgent == 1) claim(saved <= 2 * 8 * hog_cluster, "no more is saved than what the clusters take");
+      }
+    }
+  }
+  print("\n");
+}
+
+// Less urgent CTAs that end one by one, so that a GPC never has as many free slots at once as a cluster needs.
+void cluster_inversion(const Setting& setting) {
+  const double most = 15;
+  const std::string text = fmt::format(
+      "heddle: 1\ngpu: {}\nkernels:\n  - {{name: many, grid: {}, block: 1024, cycles: {{min: {}, max: {}}}}}\n"
+      "  - {{name: urgent, grid: 8, cluster: 8, block: 1024, cycles: 2000}}\nsubmit:\n  - {{kernel: many, stream: a}}\n"
+      "  - {{kernel: urgent, stream: b, at: 30 us, priority: 1}}\n  - {{kernel: urgent, stream: c, at: 60 us, "
+      "priority: 1}}\n",
+      setting.preset, 40 * setting.sms, setting.cycles(5), setting.cycles(most));
+  const Outcome o = run(text);
+  const double waits = *std::max_element(o.wait.at("urgent").begin(), o.wait.at("urgent").end());
+  print(fmt::format(
+      "Beside less urgent CTAs of 5 to {:.0f} us, which end one by one, a cluster of 8 starts after {:.1f} us at most, "
+      "with what else is as in the preset.\n\n",
+      most, waits));
+  claim(waits < most + 2,
+        "a cluster waits for the CTAs that run in its way, and not for less urgent ones that come later");
+}
+
 void slices(const Setting& setting) {
   print(
       "### Time slices\n\n"
@@ -174,6 +234,8 @@ int main(int argc, char** argv) {
   const bool quick = argc > 1 && std::string(argv[1]) == "--quick";
   const Setting setting = setting_of(quick ? "small" : "h100-sxm");
   latencies(setting);
+  cluster_latencies(setting);
+  cluster_inversion(setting);
   slices(setting);
   starvation(setting);
   return good ? 0 : 1;

@@ -129,6 +129,149 @@ TEST_CASE("what CTAs compute that are saved at any instruction to make room is t
   }
 }
 
+// A ring of CTAs that hand their values on: after 28 rounds every value is where it was, 28 times one more.
+TEST_CASE("a CGA that makes room is stopped and saved as a whole, and goes on where it was", "[cli][TSK-12][TSK-16]") {
+  const std::string text =
+      "heddle: 1\ngpu: small\nconfig: {gpu: {cwd: {preemption: instruction, preempt_again: 3000}}}\n"
+      "memory: [{name: out, bytes: 4 KiB}, {name: sums, bytes: 4 KiB}]\nkernels:\n"
+      "  - name: hog\n    grid: 80\n    block: 512\n    registers: 32\n    shared: 8 KiB\n    cluster: 4\n"
+      "    program:\n      - set: {a: 7 * cta + thread, type: u32}\n      - cluster_barrier\n"
+      "      - loop: {var: i, to: 28, do: [{compute: {unit: int32, count: 90}}, {store: {value: a, type: u32, at: 4 * "
+      "thread, space: cluster, rank: (rank + 1) % 4}}, cluster_barrier, {load: {to: b, type: u32, at: 4 * thread, "
+      "space: shared}}, {set: {a: b + 1}}, cluster_barrier]}\n"
+      "      - if: {cond: thread == 9, then: [{store: {value: a, at: out + 4 * cta, type: u32}}]}\n"
+      "      - if: {cond: lane == 0, then: [{atomic: {op: add, type: u32, value: 1, at: sums + 4 * cta}}]}\n"
+      "  - {name: urgent, grid: 20, block: 1024, cycles: 3000}\n"
+      "  - {name: clusters, grid: 16, cluster: 8, block: 1024, cycles: 3000}\n"
+      "submit:\n  - {kernel: hog, stream: a}\n  - {kernel: urgent, stream: b, at: 12 us, priority: 5}\n"
+      "  - {kernel: clusters, stream: b, at: 40 us, priority: 5}\n"
+      "  - {kernel: clusters, stream: b, at: 70 us, priority: 5}\nexpect:\n"
+      "  - {memory: out, pattern: \"i < 80 ? 7 * i + 9 + 28 : 0\", type: u32}\n"
+      "  - {memory: sums, pattern: \"i < 80 ? 16 : 0\", type: u32}\n";
+  for (const char* mode : {"at", "lt"}) {
+    CAPTURE(mode);
+    const TempDir dir;
+    dir.write("s.yaml", text);
+    const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet"});
+    CAPTURE(finished.err);
+    CHECK(finished.status == 0);
+    CHECK(stat(Results(dir.file("out")), "gpu0.cwd.ctas_preempted") >= 40);
+  }
+}
+
+TEST_CASE("CTAs of a grid that shares a context are stopped before and after they wait for children",
+          "[cli][TSK-07][TSK-16]") {
+  std::string text =
+      "heddle: 1\ngpu: small\nconfig: {gpu: {task: {nested: {shared_by: grid}}, cwd: {preemption: instruction, "
+      "preempt_again: 2000}}}\nmemory: [{name: out, bytes: 4 KiB}, {name: kids, bytes: 4 KiB}]\nkernels:\n"
+      "  - name: child\n    grid: 2\n    block: 32\n    program:\n      - load: {to: n, type: u64, at: kernarg}\n"
+      "      - compute: {unit: int32, count: 3000}\n"
+      "      - if: {cond: lane == 0, then: [{atomic: {op: add, type: u32, value: 1, at: kids + 4 * n}}]}\n"
+      "  - name: parent\n    grid: 60\n    block: 256\n    registers: 64\n    shared: 8 KiB\n    program:\n"
+      "      - set: {a: 3 * cta + thread, type: u32}\n      - store: {value: a, at: 4 * thread, type: u32, space: "
+      "shared}\n      - if: {cond: thread == 0, then: [{launch: {kernel: child, args: [cta]}}]}\n"
+      "      - loop: {var: i, to: 20, do: [{compute: {unit: int32, count: 300}}, {set: {a: a + 1}}]}\n"
+      "      - wait_children\n"
+      "      - loop: {var: j, to: 20, do: [{compute: {unit: int32, count: 300}}, {set: {a: a + 1}}]}\n"
+      "      - load: {to: b, at: 4 * thread, type: u32, space: shared}\n"
+      "      - if: {cond: thread == 7, then: [{store: {value: a + b, at: out + 4 * cta, type: u32}}]}\n"
+      "  - {name: urgent, grid: 20, block: 1024, cycles: 3000}\nsubmit:\n  - {kernel: parent, stream: a}\n";
+  for (const int at : {12, 30, 60, 90}) {
+    text += "  - {kernel: urgent, stream: b, at: " + std::to_string(at) + " us, priority: 5}\n";
+  }
+  text +=
+      "expect:\n  - {memory: out, pattern: \"i < 60 ? 2 * (3 * i + 7) + 40 : 0\", type: u32}\n"
+      "  - {memory: kids, pattern: \"i < 60 ? 2 : 0\", type: u32}\n";
+  for (const char* mode : {"at", "lt"}) {
+    CAPTURE(mode);
+    const TempDir dir;
+    dir.write("s.yaml", text);
+    const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet"});
+    CAPTURE(finished.err);
+    CHECK(finished.status == 0);
+    CHECK(stat(Results(dir.file("out")), "gpu0.cwd.ctas_preempted") >= 20);
+  }
+}
+
+double saves_of(const Results& results) {
+  double saves = 0;
+  for (const auto& [path, its] : results.document().at("stats").items()) {
+    const bool counts = path.size() > 13 && path.compare(path.size() - 13, 13, ".nested.saves") == 0;
+    if (counts) saves += its.at("value").get<double>();
+  }
+  return saves;
+}
+
+// A root that launches a tree of `lanes` to the power of `level` leaves.
+std::string tree(const std::string& config, int level, int lanes, int tasks) {
+  return "heddle: 1\ngpu: small\nconfig: " + config +
+         "\nmemory: [{name: count, bytes: 64}]\nkernels:\n"
+         "  - name: part\n    grid: 1\n    block: 32\n    program:\n      - load: {to: level, type: u64, at: kernarg}\n"
+         "      - if: {cond: lane == 0, then: [{atomic: {op: add, type: u32, value: 1, at: count}}]}\n"
+         "      - if: {cond: level > 0, then: [{if: {cond: lane < " +
+         std::to_string(lanes) +
+         ", then: [{launch: {kernel: part, mode: fire_and_forget, args: [level - 1]}}]}}, wait_children]}\n"
+         "  - name: root\n    grid: 1\n    block: 32\n    program:\n      - if: {cond: lane == 0, then: [{launch: "
+         "{kernel: part, args: [" +
+         std::to_string(level) +
+         "]}}]}\n      - wait_children\nsubmit: [{kernel: root, stream: a}]\nexpect: [{memory: count, pattern: \"i < 1 "
+         "? " +
+         std::to_string(tasks) + " : 0\", type: u32}]\n";
+}
+
+TEST_CASE("CTAs that wait keep their slots until somebody wants them, and a machine full of them goes on",
+          "[cli][TSK-12]") {
+  const std::string wanted = "nested: {save: wanted}}, cwd: {preemption: instruction";
+  const std::string parents =
+      "      - if: {cond: thread == 0, then: [{launch: {kernel: child}}]}\n      - wait_children\n"
+      "      - if: {cond: thread == 0, then: [{atomic: {op: add, type: u32, value: 1, at: y}}]}\n"
+      "submit: [{kernel: parent, stream: a}]\n";
+  struct Case {
+    std::string name;
+    std::string text;
+    bool saves;
+  };
+  const std::vector<Case> cases = {
+      {"room for all", tree("{gpu: {sm: {" + wanted + "}}}", 4, 2, 31), false},
+      {"a tree that does not fit", tree("{gpu: {sm: {limits: {ctas: 1}, " + wanted + "}}}", 7, 2, 255), true},
+      {"few places of the task table",
+       tree("{gpu: {sm: {limits: {ctas: 2}, " + wanted + ", table_slots: 4}}}", 16, 1, 17), true},
+      {"a machine full of parents",
+       "heddle: 1\ngpu: small\nconfig: {gpu: {sm: {" + wanted +
+           "}}}\nmemory: [{name: y, bytes: 4 KiB}]\nkernels:\n"
+           "  - {name: child, grid: 1, block: 512, shared: 48 KiB, program: [{compute: {unit: int32, count: 100}}]}\n"
+           "  - name: parent\n    grid: 160\n    block: 512\n    shared: 48 KiB\n    program:\n" +
+           parents + "expect: [{memory: y, pattern: \"i < 1 ? 160 : 0\", type: u32}]\n",
+       true},
+      {"a machine full of CGAs of parents, whose children are CGAs",
+       "heddle: 1\ngpu: small\nconfig: {gpu: {sm: {limits: {ctas: 2}, " + wanted +
+           "}}}\nmemory: [{name: y, bytes: 4 KiB}]\nkernels:\n"
+           "  - {name: child, grid: 2, cluster: 2, block: 32, program: [{compute: {unit: int32, count: 100}}, "
+           "cluster_barrier]}\n"
+           "  - name: parent\n    grid: 40\n    block: 32\n    cluster: 2\n    program:\n      - cluster_barrier\n" +
+           parents + "expect: [{memory: y, pattern: \"i < 1 ? 40 : 0\", type: u32}]\n",
+       true}};
+  for (const Case& one : cases) {
+    for (const char* mode : {"at", "lt"}) {
+      CAPTURE(one.name, mode);
+      const TempDir dir;
+      dir.write("s.yaml", one.text);
+      const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet"});
+      CAPTURE(finished.err);
+      CHECK(finished.status == 0);
+      CHECK((saves_of(Results(dir.file("out"))) > 0) == one.saves);
+    }
+  }
+}
+
+TEST_CASE("CTAs that are to be saved when they are wanted need somebody who asks", "[cli][TSK-12]") {
+  const TempDir dir;
+  dir.write("s.yaml", tree("{gpu: {sm: {nested: {save: wanted}}}}", 2, 1, 3));
+  const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--quiet"});
+  CHECK(finished.status == 2);
+  CHECK(finished.err.find("gpu.cwd.preemption") != std::string::npos);
+}
+
 TEST_CASE("subcontexts have the machine in turn, and compute the same", "[cli][TSK-16]") {
   std::string text =
       "heddle: 1\ngpu: small\nmemory: [{name: out, bytes: 4 KiB}]\nsubcontexts: [{id: 1}, {id: 2}]\nkernels:\n";

@@ -189,6 +189,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     domain_.schedule(domain_.now(), *this, kBlock, std::uint64_t{packet.subcontext} << 32 | packet.block);
   }
   void on_abort(const protocol::AbortPacket& packet, std::uint32_t) {
+    if (packet.preemption) return log_.preemptions.emplace_back(index_, *packet.preemption), void();
     if (!log_.aborted.emplace(index_, packet.operation).second) log_.problems.emplace_back("a task was aborted twice");
     if (log_.faulted.count(packet.operation) == 0) log_.problems.emplace_back("a task was aborted without a fault");
   }

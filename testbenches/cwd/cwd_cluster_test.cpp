@@ -233,6 +233,74 @@ TEST_CASE("a smaller CGA passes a waiting larger one, until that has waited for 
   CHECK((bench.stat("wait.behind") > 1000) == !passes);
 }
 
+// CTAs of the less urgent task end one by one, so that four SMs of a GPC are never free by themselves.
+TEST_CASE("less urgent CTAs leave alone the SMs on which a more urgent CGA will have room, and no others",
+          "[cwd][CWD-26][TSK-16]") {
+  for (const std::uint32_t urgent : {1U, 2U}) {
+    CAPTURE(urgent);
+    CwdBench bench(Shape::from_sms_per_gpc({4, 4}), plain(), capacity(1));
+    bench.all_gpcs([](auto& gpc) {
+      gpc.duration = [](std::uint32_t operation, std::uint64_t cta) {
+        return operation == 0 ? Cycle{1000 + 230 * (cta % 4)} : Cycle{500};
+      };
+    });
+    bench.tasks.submit(0, CwdBench::task(0, 400, kOne));
+    TaskPacket task = clusters(1, 4 * urgent, 4);
+    task.priority = 1;
+    bench.tasks.submit(3000, task);
+    run_until_idle();
+    REQUIRE(bench.log.problems == std::vector<std::string>{});
+    CHECK(bench.cwd.quiescent());
+    // The longest CTA, and the ways.
+    const std::vector<Cycle> starts = arrivals(bench, 1);
+    REQUIRE(starts.size() == urgent);
+    for (const Cycle start : starts) CHECK(start < 3000 + 1690 + 1000);
+    std::uint32_t meanwhile = 0;
+    for (const LoggedLaunch& launch : bench.log.launches) {
+      const bool between = launch.cycle > 3500 && launch.cycle < starts.front();
+      if (launch.packet.operation == 0 && between) meanwhile += launch.packet.num_ctas;
+    }
+    CHECK((meanwhile > 0) == (urgent == 1));
+    CHECK(bench.stat("wait.claimed") > 100);
+  }
+}
+
+TEST_CASE("a more urgent CGA asks for room where the fewest CTAs have to go, and nowhere else", "[cwd][TSK-16]") {
+  CwdParams params = plain();
+  params.preemption = heddle::cwd::PreemptionMode::instruction;
+  CwdBench bench(Shape::from_sms_per_gpc({4, 4, 4}), params, capacity(1));
+  bench.all_gpcs([](auto& gpc) {
+    gpc.duration = [](std::uint32_t operation, std::uint64_t) {
+      return Cycle{operation == 0 ? 200'000U : operation == 1 ? 90'000U : 3000U};
+    };
+  });
+  // As urgent ones hold all of two GPCs but one SM each, less urgent ones the rest.
+  TaskPacket firm = clusters(0, 6, 3);
+  firm.priority = 3;
+  bench.tasks.submit(0, firm);
+  bench.tasks.submit(500, CwdBench::task(1, 6, kOne));
+  TaskPacket task = clusters(2, 4, 4);
+  task.priority = 3;
+  bench.tasks.submit(1000, task);
+  run_until_idle();
+  std::set<std::uint32_t> gpcs;
+  std::uint64_t sms = 0;
+  for (const auto& [gpc, preemption] : bench.log.preemptions) {
+    gpcs.insert(gpc);
+    sms |= preemption.sms;
+    CHECK(preemption.kind == heddle::protocol::Preemption::Kind::room);
+    CHECK(preemption.priority == 3);
+    CHECK(preemption.ctas == 1);
+  }
+  REQUIRE(gpcs.size() == 1);  // the third, where all four are less urgent
+  CHECK(sms == 0xF);
+  bool firm_there = false;
+  for (const LoggedLaunch& launch : bench.log.launches) {
+    if (launch.packet.operation == 0 && launch.gpc == *gpcs.begin()) firm_there = true;
+  }
+  CHECK_FALSE(firm_there);
+}
+
 TEST_CASE("what can never fit is rejected, and nothing of it starts", "[cwd][CWD-25]") {
   CwdBench bench(Shape::from_sms_per_gpc({4, 6}), plain(), capacity(1));
   bench.tasks.submit(0, clusters(0, 14, 7));

@@ -82,6 +82,7 @@ struct Log {
   std::map<Tpc, std::uint32_t> block;                                       // the last one given
   std::set<std::uint32_t> local_operations;                                 // those of tasks with local memory
   std::set<std::uint32_t> faulted;                                          // operations a CTA of which has faulted
+  std::vector<std::pair<std::uint32_t, protocol::Preemption>> preemptions;  // GPC, and what it was asked
   std::set<std::pair<std::uint32_t, std::uint32_t>> aborted;                // GPC and operation
   std::size_t most_tpcs = 0;                                                // of one subcontext at once
   std::size_t most_cgas = 0;                                                // GPC_CGAs of one GPC at once

@@ -223,7 +223,7 @@ HEDDLE_MEMBERS(EvictedPacket) {
 }
 HEDDLE_MEMBERS(GrowPacket) {
   return {in<&GrowPacket::operation>({"task"}), in<&GrowPacket::entries>({"entries"}), in<&GrowPacket::last>({"last"}),
-          in<&GrowPacket::broken>({"broken"}), in<&GrowPacket::returned>({"CTA that comes back"})};
+          in<&GrowPacket::broken>({"broken"}), in<&GrowPacket::returned>({"CTA that comes back", "CTAs of a CGA"})};
 }
 HEDDLE_MEMBERS(IdlePacket) { return {in<&IdlePacket::operation>({"task"}), in<&IdlePacket::completed>({"entries"})}; }
 HEDDLE_MEMBERS(SubcontextPacket) {
@@ -420,7 +420,8 @@ HEDDLE_MEMBERS(ClusterNoticePacket) {
           in<&ClusterNoticePacket::waits>({"waits"}),
           in<&ClusterNoticePacket::area>({"where it was saved"}),
           in<&ClusterNoticePacket::context>({"where it was saved"}),
-          no_bits<&ClusterNoticePacket::home>("the number of the SM")};
+          no_bits<&ClusterNoticePacket::home>("the number of the SM"),
+          in<&ClusterNoticePacket::phase>({"phase"})};
 }
 HEDDLE_MEMBERS(ClusterOrderPacket) {
   return {

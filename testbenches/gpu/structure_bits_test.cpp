@@ -217,7 +217,7 @@ TEST_CASE("packets of a machine worked by hand", "[gpu][CWD-44][CWD-31]") {
       {"cwd > task", "task done", 1, 32 + 64 + 64 + 2},
       {"task > cwd", "evict", 1, 32},
       {"cwd > task", "evicted", 1, 32 + 3 + 64 + 3 + 60 + 64},  // CTA, size, arrival, start
-      {"task > cwd", "queue grows", 1, 32 + 31 + 2 + 32 + 64},  // a CTA that comes back, and where it lies
+      {"task > cwd", "queue grows", 1, 32 + 31 + 2 + 32 + 64 + 4},  // a CTA that comes back, and where it lies
       {"cwd > task", "queue is idle", 1, 32 + 31},
       {"host > task > cwd", "partition", 4, 4 + 2 + 6 + 1 + 2 + 64},
       {"cwd > gpu2gpc", "session", 1, 6 + 2 + 6 + 6 + 4 + waiting + tie},
@@ -232,9 +232,9 @@ TEST_CASE("packets of a machine worked by hand", "[gpu][CWD-44][CWD-31]") {
       {"mpc > sm", "CTA start", 10, 3 + 2 + 16 + 1 + 2 + 5 + 3 + 1 + 1 + wide + 64},
       {"sm > mpc", "CTA exit", 10, 2 + 1 + 1 + 1 + 10},
       {"mpc > gpm", "cta_complete", 10, 1 + 3 + 16 + 1 + 2 + 5 + 1 + 1 + 1 + 10 + wide},
-      // One of 11 kinds; an area and a context.
-      {"sm > mpc > gpm", "cluster notice", 20, 4 + 3 + 16 + 1 + 2 + 5 + 2 + 1 + 2 + 1 + 1 + 2 * 64 + 10 + wide},
-      // One of 7 kinds; of each of the 8 CTAs of a GPC_CGA an area and a context.
+      // One of 12 kinds; an area and a context.
+      {"sm > mpc > gpm", "cluster notice", 20, 4 + 3 + 16 + 1 + 2 + 5 + 2 + 1 + 2 + 1 + 1 + 1 + 2 * 64 + 10 + wide},
+      // One of 8 kinds; of each of the 8 CTAs of a GPC_CGA an area and a context.
       {"gpm > mpc > sm", "cluster order", 20, 3 + 5 + 8 * 2 * 64 + 2 + 2 + 16 + 2 + 2},
       {"gpm > cwd", "completions", 2, 3 + 6 + 1 + 16 + 1 + 1 + 10 + 6},
       {"gpm > cwd", "barrier report", 2, 2 + 16 + 1 + 5 + 5},

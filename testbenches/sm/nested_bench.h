@@ -166,7 +166,7 @@ struct NestedBench : ProgramBench {
     sm::SmParams params;
     params.nested.launch_instructions = instructions;
     params.nested.distance = FakeTmu::kDistance;
-    params.nested.save = false;
+    params.nested.save = sm::SavePolicy::off;
     return params;
   }
   // A CTA of the task whose TMD is kOwner.

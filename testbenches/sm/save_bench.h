@@ -280,7 +280,7 @@ struct SaveBench {
   }
   static sm::SmParams params_of(bool save) {
     sm::SmParams params;
-    params.nested.save = save;
+    params.nested.save = save ? sm::SavePolicy::wait : sm::SavePolicy::off;
     params.nested.save_delay = 100;
     params.nested.launch_instructions = 2;
     return params;
