@@ -22,6 +22,7 @@ namespace heddle::task {
 struct Task {
   enum class Origin : std::uint8_t {
     stream,    // a stream of the host
+    tmdq,      // a stream of the host that is a TMDQ in memory
     packet,    // the packet processor
     child,     // launched by device code
     restored,  // a CTA that was saved
@@ -39,7 +40,7 @@ struct Task {
     std::uint64_t entries = 0;  // that are there from the start
     bool held_open = false;     // it does not end before its close
   };
-  // Of a child.
+  // Of a child, and of a task that the host has pushed.
   struct Launch {
     struct Ahead {
       std::uint32_t operation = 0;
@@ -80,6 +81,8 @@ struct Task {
   Cycle end = 0;    // of its run
   std::vector<Absence> evicted;
 
+  // Whoever has submitted it hears of its end.
+  bool of_host() const { return origin == Origin::stream || origin == Origin::tmdq || origin == Origin::packet; }
   std::uint32_t operation() const { return packet.operation; }
   std::uint64_t record() const { return packet.record; }
   Urgency urgency() const { return {packet.priority, packet.depth}; }

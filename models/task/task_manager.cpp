@@ -46,7 +46,7 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
 void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
   switch (packet.kind) {
     case ChildPacket::Kind::start:
-      launcher_.start(packet);
+      launcher_.start(packet.record, packet.issued);
       break;
     case ChildPacket::Kind::leave:
       scheduler_.enter(leave_chain(place_.memory.part_at(packet.record), packet.record));
@@ -61,7 +61,7 @@ void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
       scheduler_.enter(wake_cga_chain(place_.memory.part_at(packet.record), packet.record));
       break;
     case ChildPacket::Kind::ended:
-      scheduler_.enter(ended_chain(place_.memory.part_at(packet.record), packet.record));
+      scheduler_.enter(ended_chain(memory_of(packet.record), packet.record));
       break;
     case ChildPacket::Kind::appended:
       queues_.appended(packet.record, packet.ticket);
@@ -74,6 +74,18 @@ void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
       return;
   }
   ++timebase_.observation().progress;
+}
+
+void TaskManager::on_push(const protocol::SubmitPacket& packet) {
+  streams_.pushed(packet);
+  if (packet.kind == protocol::SubmitKind::start) launcher_.start(packet.record, std::nullopt);
+  ++timebase_.observation().progress;
+}
+
+// Of a task that is open. TMDs that the host has pushed lie in no pool.
+arch::LaunchMemory TaskManager::memory_of(std::uint64_t record) const {
+  const Task* task = tasks_.of_record(record);
+  return task == nullptr ? place_.memory.part_at(record) : place_.memory_of(*task);
 }
 
 // On the way to its list a task's queue is looked up.
@@ -101,23 +113,24 @@ void TaskManager::task_rejected(Task& task) {
   finish(task.operation(), timebase_.now());
 }
 
-// A task that has a TMD and was sent gives its place among those that hold one to another; children brought theirs.
+// A task that has a TMD and was sent gives its place among those that hold one to another; those that came through
+// memory brought theirs.
 void TaskManager::task_sent(Task& task) {
   if (task.queue) queues_.begin(task);
-  if (task.launches && task.origin != Task::Origin::child) supply_.sent(task);
+  const bool brought = task.origin == Task::Origin::child || task.origin == Task::Origin::tmdq;
+  if (task.launches && !brought) supply_.sent(task);
 }
 
 // A task with a TMD has completed only once its descendants have (TSK-10).
 void TaskManager::task_run_over(Task& task) {
-  const bool of_host = task.origin == Task::Origin::stream || task.origin == Task::Origin::packet;
-  if (of_host && task.status != DoneStatus::rejected) streams_.note_start(task);
+  if (task.of_host() && task.status != DoneStatus::rejected) streams_.note_start(task);
   task.state = Task::State::run_over;
   if (task.queue) queues_.end(task);
   task.queue.reset();  // another task may have it now
   if (task.origin == Task::Origin::restored) {
     launcher_.restored_over(task);
   } else if (task.record() != 0) {
-    scheduler_.enter(ended_chain(place_.memory.part_at(task.record()), task.record()));
+    scheduler_.enter(ended_chain(place_.memory_of(task), task.record()));
   } else {
     finish(task.operation(), task.end);
   }
@@ -134,20 +147,25 @@ void TaskManager::finish(std::uint32_t operation, Cycle end) {
 }
 
 void TaskManager::chain_effect(const ChainEffect& effect) {
-  std::visit(Visitor{[this](const ChildRead& read) { launcher_.read(read); },
-                     [this](const RecordPrepared& record) { prepared(record); },
-                     [this](const ChildReady& ready) { launcher_.ready(ready); },
-                     [this](const TaskCompleted& task) { completed(task); },
-                     [this](const WakeContext& context) { launcher_.wake(context); },
-                     [this](const RestoreCta& cta) { launcher_.restore(cta); },
-                     [this](const RestoreCga& cga) { launcher_.restore(cga); },
-                     [this](const QueueFound& queue) { queues_.found(queue); },
-                     [this](const QueueClosed& queue) { queues_.closed(queue); },
-                     [this](const ContextClosed& context) {
-                       if (const Task* task = tasks_.of_record(context.record)) queues_.context_closed(*task);
-                     },
-                     [this](const AccessFailed& access) { launcher_.failed(access); }},
-             effect);
+  std::visit(
+      Visitor{[this](const ChildRead& task) { read(task); }, [this](const RecordPrepared& record) { prepared(record); },
+              [this](const ChildReady& ready) { launcher_.ready(ready); },
+              [this](const TaskCompleted& task) { completed(task); },
+              [this](const WakeContext& context) { launcher_.wake(context); },
+              [this](const RestoreCta& cta) { launcher_.restore(cta); },
+              [this](const RestoreCga& cga) { launcher_.restore(cga); },
+              [this](const QueueFound& queue) { queues_.found(queue); },
+              [this](const QueueClosed& queue) { queues_.closed(queue); },
+              [this](const ContextClosed& context) {
+                if (const Task* task = tasks_.of_record(context.record)) queues_.context_closed(*task);
+              },
+              [this](const AccessFailed& access) { launcher_.failed(access); }},
+      effect);
+}
+
+void TaskManager::read(const ChildRead& effect) {
+  const bool of_host = arch::is_host_owner(effect.parent);
+  launcher_.read(effect, !of_host || streams_.awaits(child_record(effect.line).operation()));
 }
 
 void TaskManager::prepared(const RecordPrepared& effect) {
