@@ -335,7 +335,7 @@ TEST_CASE("what is wrong with a launch is said, with the line and a remedy", "[w
 
 TEST_CASE("the shipped scenarios of tasks and sharing are read", "[workload][TSK-05][TSK-11][PRT-01]") {
   for (const char* name : {"nested_quicksort", "nested_deadlock", "nested_streams", "nested_modes", "queue_task",
-                           "priorities", "partition_static", "partition_dynamic", "two_address_spaces"}) {
+                           "host_tmdqs", "priorities", "partition_static", "partition_dynamic", "two_address_spaces"}) {
     CAPTURE(name);
     const Scenario s = read_scenario(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/" + name + ".yaml");
     CHECK_FALSE(s.description.empty());
