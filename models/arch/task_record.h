@@ -24,7 +24,8 @@ enum class LaunchMode : std::uint8_t {
   tail,             // once its parent grid and all other descendants of it have completed, in the order of launch
 };
 
-// TMD of a task that device code has launched, or of one of the host's whose program launches. Offsets:
+// TMD of a task that device code has launched, that the host has pushed, or of one of the host's whose program
+// launches. Offsets:
 namespace tmd {
 constexpr std::uint32_t kNext = 0;     // u64: TMD of the next task of its TMDQ; 0: none yet
 constexpr std::uint32_t kContext = 8;  // u64: the context that it was launched from; of a tail launch: TMD of the grid
@@ -36,7 +37,8 @@ constexpr std::uint32_t kGridZ = 30;   // u16
 constexpr std::uint32_t kFlags = 32;   // u32: bits 0-7 TMDQ, 8-9 LaunchMode, 10 insert at the head, 11 its end is
                                        // waited for by its ticket, 12 queue task, 13 that is held open, 14-15
                                        // RecordKind, 16-31 stream
-constexpr std::uint32_t kTicket = 36;  // u32: of its launch; another, or 0: the launch has completed
+constexpr std::uint32_t kTicket = 36;  // u32: of its launch; another, or 0: the launch has completed. Of a task that
+                                       // the host has pushed: the number of its operation and one
 constexpr std::uint32_t kPriority = 40;   // s32
 constexpr std::uint32_t kDepth = 44;      // u32: nesting depth at which it runs: 1 for a child of a host task
 constexpr std::uint32_t kOpen = 48;       // u64: its own run (1) and its contexts that are open; of the record of an
@@ -74,7 +76,7 @@ constexpr std::uint64_t event_word(std::uint32_t ticket) {
 namespace context {
 constexpr std::uint32_t kWork = 0;    // u64: bits 0-23: its CTA or grid (1) and tasks that have not completed; 24-43:
                                       // warps that wait for all tasks; 44-63: warps that wait for some of them
-constexpr std::uint32_t kOwner = 8;   // u64: TMD of the grid that it belongs to
+constexpr std::uint32_t kOwner = 8;   // u64: TMD of the grid that it belongs to; of the host: host_owner()
 constexpr std::uint32_t kHome = 16;   // u64: where its CTA is, below; of a shared context: the CTA of it that was saved
                                       // last, 0: none
 constexpr std::uint32_t kTmdqs = 32;  // of each TMDQ: u64, its last-task pointer, 0: it is empty; u64, which of the
@@ -85,6 +87,11 @@ constexpr std::uint64_t bytes(std::uint64_t tmdqs) {
   return (kTmdqs + 16 * tmdqs + kRecordBytes - 1) / kRecordBytes * kRecordBytes;
 }
 }  // namespace context
+// Owner of a context of the host (TSK-06): no TMD, but the subcontext. The host counts as its one CTA, and never
+// leaves.
+constexpr std::uint64_t host_owner(std::uint8_t subcontext) { return std::uint64_t{subcontext} << 1 | 1; }
+constexpr bool is_host_owner(std::uint64_t owner) { return (owner & 1) != 0; }
+constexpr std::uint8_t subcontext_of_owner(std::uint64_t owner) { return static_cast<std::uint8_t>(owner >> 1); }
 constexpr std::uint64_t kWorkWaiter = std::uint64_t{1} << 24;      // for all tasks
 constexpr std::uint64_t kWorkSomeWaiter = std::uint64_t{1} << 44;  // for some of them
 constexpr std::uint64_t work_of(std::uint64_t word) { return word & 0xFF'FFFF; }

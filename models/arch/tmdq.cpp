@@ -52,7 +52,7 @@ void CompleteSteps::answer(std::uint64_t old) {
       break;
     case At::follow:
       if (old == 0) {
-        again_ = true;
+        again_ = waited_ = true;
         break;
       }
       next_ = old;

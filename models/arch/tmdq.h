@@ -59,6 +59,8 @@ class CompleteSteps {
   bool over() const { return step().kind == MemoryStep::Kind::none; }
   // Once it is over: the task to start now; 0: the queue is empty.
   std::uint64_t next() const { return next_; }
+  // A task had been pushed behind it that its `next` did not name yet: it had to wait for that (figure 9).
+  bool waited() const { return waited_; }
 
  private:
   enum class At : std::uint8_t { look, close, follow, over };
@@ -67,6 +69,7 @@ class CompleteSteps {
   std::uint64_t next_ = 0;
   At at_ = At::look;
   bool again_ = false;
+  bool waited_ = false;
 };
 
 // A record leaves its pool, or the larger one behind it if that has none; or there is none (TSK-12).

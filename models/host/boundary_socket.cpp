@@ -122,6 +122,23 @@ bool BoundarySocket::get_direct_mem_ptr(Payload& payload, tlm::tlm_dmi& dmi) {
 }
 unsigned int BoundarySocket::transport_dbg(Payload& payload) { return owner_.on_debug(payload, index_); }
 
+namespace {
+
+constexpr std::uint32_t kAtomicBytes = 8;
+
+// What makes the payload an atomic that the host's bus has; null: it is none.
+protocol::MemoryExtension* atomic_of(tlm::tlm_generic_payload& payload) {
+  protocol::MemoryExtension* extension = protocol::extension_of(payload);
+  if (extension == nullptr || extension->action != protocol::MemoryAction::atomic) return nullptr;
+  const bool known = extension->atomic == arch::AtomicKind::add || extension->atomic == arch::AtomicKind::exchange ||
+                     extension->atomic == arch::AtomicKind::compare_exchange;
+  const bool one =
+      extension->type == arch::ValueType::u64 && extension->lanes == 1 && width_of(payload) == kAtomicBytes;
+  return known && one ? extension : nullptr;
+}
+
+}  // namespace
+
 Aperture::Aperture(Domain& domain, MemoryOut& out, std::uint64_t base, std::uint64_t size, std::uint32_t places)
     : domain_(domain), out_(out), base_(base), size_(size), accesses_(places) {
   out_.connect<Aperture, &Aperture::on_response, &Aperture::on_room>(*this);
@@ -163,16 +180,24 @@ void Aperture::begin(std::uint32_t number) {
   tlm::tlm_generic_payload& payload = *access.payload;
   access.address = relative_address(payload.get_address(), base_);
   if (payload.get_command() == tlm::TLM_IGNORE_COMMAND) {
-    finish(number);
-    return;
+    access.atomic = atomic_of(payload);
+    if (access.atomic == nullptr) {
+      finish(number);
+      return;
+    }
   }
-  const tlm::tlm_response_status wrong = validate(payload, access.address, size_);
+  tlm::tlm_response_status wrong = validate(payload, access.address, size_);
+  if (access.atomic != nullptr && access.address % kAtomicBytes != 0) wrong = tlm::TLM_ADDRESS_ERROR_RESPONSE;
   if (wrong != tlm::TLM_INCOMPLETE_RESPONSE) {
     access.status = wrong;
     finish(number);
     return;
   }
-  fold(access);
+  if (access.atomic != nullptr) {
+    access.image.resize(kAtomicBytes);
+  } else {
+    fold(access);
+  }
   queue_.push_back(number);
   send_pieces();
 }
@@ -214,7 +239,15 @@ void Aperture::send_piece(std::uint32_t number, std::uint64_t bytes) {
   request.extension.entry = slot;
   request.extension.physical = true;  // the aperture is device memory as it lies (MEM-04)
   request.aim(access.payload->get_command(), access.address + access.next, static_cast<std::uint32_t>(bytes));
-  if (access.payload->is_write()) {
+  if (access.atomic != nullptr) {
+    protocol::MemoryExtension& extension = request.extension;
+    extension.action = access.atomic->action;
+    extension.atomic = access.atomic->atomic;
+    extension.type = access.atomic->type;
+    extension.lanes = 1;
+    extension.lane[0] = access.atomic->lane[0];
+    extension.lane[0].offset = static_cast<std::uint8_t>(access.address % arch::kLineBytes);
+  } else if (access.payload->is_write()) {
     std::memcpy(request.data.data(), access.image.data() + access.next, bytes);
     if (!access.wanted.empty()) std::memcpy(request.use_enables(), access.wanted.data() + access.next, bytes);
   }
@@ -246,6 +279,10 @@ void Aperture::take_answer(std::uint32_t number) {
   if (access.status == tlm::TLM_OK_RESPONSE) access.status = status;
   if (status == tlm::TLM_OK_RESPONSE && request.is_read()) {
     std::memcpy(access.image.data() + piece.offset, request.data.data(), request.get_data_length());
+  }
+  if (status == tlm::TLM_OK_RESPONSE && access.atomic != nullptr) {
+    access.atomic->lane[0].old = request.extension.lane[0].old;
+    access.atomic->carried_out = true;
   }
   request.release();
   if (--access.pieces == 0 && access.next == access.image.size()) finish(piece.access);

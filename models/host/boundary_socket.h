@@ -140,7 +140,9 @@ inline tlm::tlm_response_status validate(const tlm::tlm_generic_payload& payload
   return tlm::TLM_INCOMPLETE_RESPONSE;
 }
 
-// The device memory aperture (HST-01): non-blocking accesses of the host become lines for the memory hub.
+// The device memory aperture (HST-01): non-blocking accesses of the host become lines for the memory hub. So do atomics
+// of the host's bus (PCIe's AtomicOps: fetch-and-add, swap, compare-and-swap) of one value of 64 bits:
+// TLM_IGNORE_COMMAND with the protocol's extension, which says in the answer that it was carried out.
 class Aperture final : public EventHandler {
  public:
   // `size` bytes of memory, on the host's bus from `base` on. Responses go to `socket`. `out` and `domain` must outlive
@@ -170,6 +172,7 @@ class Aperture final : public EventHandler {
     std::uint64_t address = 0;
     std::uint64_t next = 0;  // offset of the first byte that no piece has been made for
     std::uint32_t pieces = 0;
+    protocol::MemoryExtension* atomic = nullptr;  // of the payload; null: a read or a write
     tlm::tlm_response_status status = tlm::TLM_OK_RESPONSE;
     // The range as it is in memory: streaming and byte enables are folded into it.
     std::vector<std::uint8_t> image;

@@ -84,6 +84,9 @@ enum class SubmitKind : std::uint8_t {
   control,  // changes the TPC enable table, at once and outside all streams; it is not an operation and is not answered
   share,    // changes how the machine is shared, in the same way: `share`
   close,    // the queue task `wait_for` may end once nothing is left in its queue (TSK-05); in its stream, like a wait
+  // Of a kernel that the host has pushed into a TMDQ of its own in memory (TSK-06).
+  start,   // the TMDQ was empty: the doorbell for the task of `record`
+  queued,  // it is behind operation `wait_for`: for observation only
 };
 
 // Packets of one stream arrive in the order of the stream. Operation ids are never used twice
@@ -109,6 +112,8 @@ struct SubmitPacket {
   std::uint64_t queue = 0;    // a queue task: address of its queue in memory (arch/task_record.h); 0: a grid
   std::uint64_t entries = 0;  // of a queue task: entries that are in its queue from the start
   bool held_open = false;     // of a queue task: it waits for a close operation, however empty its queue is
+  // start
+  std::uint64_t record = 0;  // TMD of the task
 };
 
 enum class DoneStatus : std::uint8_t {

@@ -67,12 +67,12 @@ ChildLauncher::ChildLauncher(Timebase& timebase, const Setup& setup, OpenTasks& 
       grow_out_(grow_out),
       stats_(observation_.stats, stat_prefix) {}
 
-void ChildLauncher::start(const protocol::ChildPacket& packet) {
-  Starting& starting = starting_[packet.record];
+void ChildLauncher::start(std::uint64_t record, std::optional<Cycle> issued) {
+  Starting& starting = starting_[record];
   starting = {};
-  starting.issued = packet.issued;
+  starting.issued = issued;
   starting.arrived = now();
-  scheduler_.enter(start_chain(packet.record));
+  scheduler_.enter(start_chain(record));
 }
 
 void ChildLauncher::queued(const protocol::ChildPacket& packet) {
@@ -87,6 +87,7 @@ void ChildLauncher::queued(const protocol::ChildPacket& packet) {
 
 // What was ahead of the task in its TMDQ has completed; or all of the grid whose tail launch it is.
 void ChildLauncher::ready(const ChildReady& effect) {
+  stats_.next_waits.add(effect.waited ? 1 : 0);
   Starting& starting = starting_[effect.record];
   starting = {};
   starting.arrived = now();
@@ -107,28 +108,27 @@ void ChildLauncher::ready(const ChildReady& effect) {
   scheduler_.enter(start_chain(effect.record));
 }
 
-void ChildLauncher::read(const ChildRead& effect) {
+void ChildLauncher::read(const ChildRead& effect, bool known) {
+  if (!known) {
+    starting_.erase(effect.record);
+    fault(std::nullopt, arch::subcontext_of_owner(effect.parent), effect.record,
+          "a TMD in a queue of the host does not name a task that the host has pushed");
+    return;
+  }
   const ChildRecord child = child_record(effect.line);
   arch::KernelObject object;
   arch::KernelShape shape;
   const std::string why = why_refused(setup_, effect, child, object, shape);
-  if (const Task* parent = tasks_.of_record(effect.parent); parent != nullptr) {
+  const bool of_host = arch::is_host_owner(effect.parent);
+  if (of_host) {
+    shape.subcontext = arch::subcontext_of_owner(effect.parent);
+  } else if (const Task* parent = tasks_.of_record(effect.parent); parent != nullptr) {
     shape.subcontext = parent->packet.subcontext;
   }
   Task& here = tasks_.add(make_child(effect, child, shape));
   tasks_.set_record(here, effect.record);
-  here.tmd.address = effect.record;
-  observation_.labels.set(here.operation(),
-                          fmt::format("{} #{}", object.name.empty() ? "child" : object.name, ++child_number_));
-  note_launch(here, object.name);
-  stats_.children.add();
-  stats_.depth.set(child.depth);
-  stats_.open_children.set(static_cast<double>(++open_children_));
-  if (here.launch.behind && child.mode == arch::LaunchMode::stream && here.launch.behind->stream != child.stream) {
-    stats_.false_dependencies.add();
-    ++observation_.launched.of(here.operation())->false_dependencies;
-    if (observation_.timeline != nullptr) rows_.false_dependency(here, now());
-  }
+  if (!of_host) here.tmd.address = effect.record;
+  if (!of_host) note_launch(here, object.name);
   ++observation_.progress;
   if (!why.empty()) {
     refuse(here, why);
@@ -149,8 +149,10 @@ void ChildLauncher::read(const ChildRead& effect) {
 Task ChildLauncher::make_child(const ChildRead& effect, const ChildRecord& child, const arch::KernelShape& shape) {
   Starting starting = std::move(starting_[effect.record]);
   starting_.erase(effect.record);
-  Task task = make_task(setup_.limits, setup_.place.codes, protocol::kChildBit | next_number_++, child.priority, shape);
-  task.origin = Task::Origin::child;
+  const bool of_host = arch::is_host_owner(effect.parent);
+  const std::uint32_t operation = of_host ? child.operation() : protocol::kChildBit | next_number_++;
+  Task task = make_task(setup_.limits, setup_.place.codes, operation, child.priority, shape);
+  task.origin = of_host ? Task::Origin::tmdq : Task::Origin::child;
   task.source = child.context;
   if (child.mode == arch::LaunchMode::stream) task.source += arch::context::last_task(child.tmdq);
   task.head = child.head;
@@ -168,18 +170,30 @@ Task ChildLauncher::make_child(const ChildRead& effect, const ChildRecord& child
 }
 
 void ChildLauncher::note_launch(const Task& task, const std::string& kernel) {
+  const Task::Launch& launch = task.launch;
   const std::string name = kernel.empty() ? "child" : kernel;
-  const std::optional<std::uint32_t> parent = task.launch.parent;
-  if (Task* by = parent ? tasks_.find(*parent) : nullptr; by != nullptr) by->launched = true;
-  observation_.launched.launched(task.operation(), name, parent, task.launch.child.depth);
-  if (observation_.ctas == nullptr) return;
-  observation_.ctas->task_launched({task.operation(), parent, name, task.launch.child.depth, task.packet.subcontext});
+  const std::uint32_t depth = launch.child.depth;
+  observation_.labels.set(task.operation(), fmt::format("{} #{}", name, ++child_number_));
+  if (Task* by = launch.parent ? tasks_.find(*launch.parent) : nullptr; by != nullptr) by->launched = true;
+  observation_.launched.launched(task.operation(), name, launch.parent, depth);
+  if (observation_.ctas != nullptr) {
+    observation_.ctas->task_launched({task.operation(), launch.parent, name, depth, task.packet.subcontext});
+  }
+  stats_.children.add();
+  stats_.depth.set(depth);
+  stats_.open_children.set(static_cast<double>(++open_children_));
+  const bool in_stream = launch.behind && launch.child.mode == arch::LaunchMode::stream;
+  if (!in_stream || launch.behind->stream == launch.child.stream) return;
+  stats_.false_dependencies.add();
+  ++observation_.launched.of(task.operation())->false_dependencies;
+  if (observation_.timeline != nullptr) rows_.false_dependency(task, now());
 }
 
 void ChildLauncher::refuse(Task& task, const std::string& why) {
   fault(task.operation(), task.packet.subcontext, task.launch.child.kernel, why);
   task.status = DoneStatus::faulted;
   task.listed = task.end = now();
+  if (task.of_host()) task.start = task.end;
   life_.task_run_over(task);
 }
 
@@ -364,7 +378,7 @@ void ChildLauncher::restored_over(const Task& task) {
   observation_.labels.forget(task.operation());
   // A CGA counts as open for as long as one of its CTAs can run, whoever launches.
   if (arch::is_saved_cga(task.packet.area)) {
-    scheduler_.enter(ended_chain(setup_.place.memory.part_at(task.record()), task.record()));
+    scheduler_.enter(ended_chain(setup_.place.memory_of(task), task.record()));
   }
   tasks_.take(task.operation());
   ++observation_.progress;

@@ -33,6 +33,13 @@ struct LaunchPlace {
   arch::CodeStore* codes = nullptr;  // null: no task launches, or has a queue
   arch::LaunchMemory memory;
   std::uint32_t sms = 0;
+
+  // The set of pools that the task's records come from. The TMDs that the host has pushed lie in none.
+  arch::LaunchMemory memory_of(const Task& task) const {
+    const std::uint64_t record = task.record();
+    const bool pooled = record >= memory.base() && record - memory.base() < memory.bytes();
+    return pooled ? memory.part_at(record) : memory.of(task.packet.subcontext);
+  }
 };
 
 class ChildLauncher {
@@ -51,13 +58,14 @@ class ChildLauncher {
   // Called with every task of device code that cannot run.
   void on_fault(FaultSink sink) { fault_sink_ = std::move(sink); }
 
-  // An SM has launched a task that nothing holds back.
-  void start(const protocol::ChildPacket& packet);
+  // An SM has launched a task that nothing holds back, or the host has pushed one.
+  void start(std::uint64_t record, std::optional<Cycle> issued);
   // An SM has put a task behind another one into a TMDQ: for observation only.
   void queued(const protocol::ChildPacket& packet);
   // What follows from chains.
   void ready(const ChildReady& effect);
-  void read(const ChildRead& effect);
+  // `known`: the host has pushed it, if its TMD says that the host has.
+  void read(const ChildRead& effect, bool known);
   void wake(const WakeContext& effect);
   void restore(const RestoreCta& effect);
   void restore(const RestoreCga& effect);

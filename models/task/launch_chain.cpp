@@ -130,7 +130,7 @@ class EndChain final : public LaunchChain {
   void answer_pool(std::uint64_t old);
   void read_ended(const RecordLine& line);
   void complete();
-  void left_queue(std::uint64_t next);
+  void left_queue(std::uint64_t next, bool waited);
   void give_record();
   void gave_record();
   void dropped_work(std::uint64_t old);
@@ -268,7 +268,8 @@ void EndChain::opened(std::uint64_t left) {
 void EndChain::answer_pool(std::uint64_t old) {
   if (auto* complete = std::get_if<arch::CompleteSteps>(&steps_)) {
     complete->answer(old);
-    if (complete->over()) left_queue(complete->next());
+    if (!complete->over()) return;
+    left_queue(complete->next(), complete->waited());
     return;
   }
   auto& give = std::get<arch::GiveSteps>(steps_);
@@ -295,20 +296,20 @@ void EndChain::read_ended(const RecordLine& line) {
   complete();
 }
 
-// A task of the host has no context, and no queue.
+// A task of the host that it has not pushed has no context, and no queue.
 void EndChain::complete() {
   if (child_.context == 0 || child_.mode == LaunchMode::fire_and_forget) {
-    left_queue(0);
+    left_queue(0, false);
     return;
   }
   steps_ = arch::CompleteSteps(last_task(), record_);
   at_ = At::leave_queue;
 }
 
-void EndChain::left_queue(std::uint64_t next) {
+void EndChain::left_queue(std::uint64_t next, bool waited) {
   const bool tail = child_.context != 0 && child_.mode == LaunchMode::tail;
   next_tail_ = tail && next != 0;
-  if (next != 0) effect(ChildReady{next, record_, tail ? child_.context : 0});
+  if (next != 0) effect(ChildReady{next, record_, tail ? child_.context : 0, waited});
   effect(TaskCompleted{record_});
   if (child_.waited) {
     at_ = At::end_ticket;
@@ -317,7 +318,12 @@ void EndChain::left_queue(std::uint64_t next) {
   }
 }
 
+// The TMD of a task that the host has pushed is the host's own: it uses it again once it knows of the end.
 void EndChain::give_record() {
+  if (!memory_.tasks.has(record_)) {
+    gave_record();
+    return;
+  }
   steps_ = arch::GiveSteps(memory_.tasks, record_);
   at_ = At::give_record;
 }
@@ -375,6 +381,7 @@ ChildRecord child_record(const RecordLine& line) {
   child.mode = static_cast<arch::LaunchMode>(flags >> 8 & 3);
   child.head = (flags >> 10 & 1) != 0;
   child.waited = (flags >> 11 & 1) != 0;
+  child.ticket = arch::get_32(line, tmd::kTicket);
   child.stream = flags >> 16;
   child.priority = static_cast<std::int32_t>(arch::get_32(line, tmd::kPriority));
   child.depth = arch::get_32(line, tmd::kDepth);

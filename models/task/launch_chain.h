@@ -27,6 +27,7 @@ struct ChildRecord {
   arch::LaunchMode mode = arch::LaunchMode::stream;
   bool head = false;
   bool waited = false;  // its end is waited for by its ticket
+  std::uint32_t ticket = 0;
   std::uint32_t stream = 0;
   std::int32_t priority = 0;
   std::uint32_t depth = 0;
@@ -34,6 +35,9 @@ struct ChildRecord {
   std::uint64_t queue = 0;  // of a queue task: address
   std::uint64_t entries = 0;
   bool held_open = false;
+
+  // Of a task that the host has pushed.
+  std::uint32_t operation() const { return ticket - 1; }
 };
 ChildRecord child_record(const RecordLine& line);
 
@@ -59,7 +63,7 @@ struct ChainAccess {
 // A TMD and its kernel object have been read.
 struct ChildRead {
   std::uint64_t record = 0;
-  std::uint64_t parent = 0;  // TMD of its parent grid
+  std::uint64_t parent = 0;  // TMD of its parent grid; of a task that the host has pushed: arch::host_owner()
   RecordLine line{};
   RecordLine object{};
   bool readable = true;  // the kernel object
@@ -85,6 +89,7 @@ struct ChildReady {
   std::uint64_t record = 0;
   std::uint64_t behind = 0;  // TMD of what was ahead of it in its queue, and has completed
   std::uint64_t owner = 0;   // it is a tail launch of that grid
+  bool waited = false;       // the one ahead had to wait until it was known which task had been pushed behind it
 };
 // A task has completed, with all its descendants.
 struct TaskCompleted {

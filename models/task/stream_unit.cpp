@@ -71,6 +71,14 @@ void StreamUnit::on_dispatch(const DispatchPacket& packet, std::uint32_t) {
   life_.task_due(std::move(task));
 }
 
+void StreamUnit::pushed(const SubmitPacket& packet) {
+  Pushed pushed{packet, timebase_.now(), std::nullopt};
+  if (packet.kind == SubmitKind::queued) pushed.behind = packet.wait_for;
+  HEDDLE_CHECK(pushed_.emplace(packet.operation, pushed).second, "an operation was pushed twice");
+  stats_.submitted.add();
+  show_open();
+}
+
 // A stream's next operation starts no earlier than the gap after what it waited for; the way to the distributor and the
 // session there are part of the gap.
 void StreamUnit::start_ready() {
@@ -125,9 +133,21 @@ void StreamUnit::hold_ended(std::uint32_t stream) {
 }
 
 void StreamUnit::note_start(const Task& task) {
-  const bool dispatch = task.origin == Task::Origin::packet;
-  const Cycle submitted = dispatch ? dispatches_.at(task.operation()) : streams_.head(task.stream).submitted;
-  const Cycle released = dispatch ? submitted : started_.at(task.operation()).released;
+  Cycle submitted = 0;
+  Cycle released = 0;
+  switch (task.origin) {
+    case Task::Origin::packet:
+      submitted = released = dispatches_.at(task.operation());
+      break;
+    case Task::Origin::tmdq:
+      submitted = pushed_.at(task.operation()).submitted;
+      released = std::max(submitted, task.launch.arrived);
+      break;
+    default:
+      submitted = streams_.head(task.stream).submitted;
+      released = started_.at(task.operation()).released;
+      break;
+  }
   stats_.launch_latency.add(setup_.time.ns(task.start - std::min(task.start, released)));
   stats_.queue_time.add(setup_.time.ns(task.start - std::min(task.start, submitted)));
 }
@@ -144,6 +164,10 @@ void StreamUnit::finished(const Task& task, Cycle end) {
     finish(task.stream, task.start, end, task.status, &task);
     return;
   }
+  if (task.origin == Task::Origin::tmdq) {
+    finish_pushed(task, end);
+    return;
+  }
   if (timebase_.observation().timeline != nullptr) rows_.subcontext(task, end);
   finish_dispatch({task.operation(), task.status, task.start, end});
 }
@@ -152,6 +176,29 @@ void StreamUnit::finish_dispatch(const protocol::DispatchDonePacket& done) {
   dispatches_.erase(done.operation);
   count(done.status);
   dispatch_done_out_.send(done);
+  show_open();
+  progress();
+}
+
+void StreamUnit::finish_pushed(const Task& task, Cycle end) {
+  const auto found = pushed_.find(task.operation());
+  HEDDLE_CHECK(found != pushed_.end(), "a task of the host ended that it had not pushed");
+  const Pushed& pushed = found->second;
+  count(task.status);
+  if (timebase_.observation().timeline != nullptr) {
+    TaskRows::Host times;
+    const auto before = pushed_ends_.find(pushed.packet.stream);
+    times.before = before == pushed_ends_.end() ? pushed.submitted : before->second;
+    times.submitted = pushed.submitted;
+    times.released = times.due = std::max(pushed.submitted, task.launch.arrived);
+    times.start = task.start;
+    times.end = end;
+    rows_.host(pushed.packet, times, &task);
+  }
+  pushed_ends_[pushed.packet.stream] = end;
+  done_out_.send({task.operation(), task.status, timebase_.time_of(pushed.submitted), timebase_.time_of(task.start),
+                  timebase_.time_of(end)});
+  pushed_.erase(found);
   show_open();
   progress();
 }
@@ -190,6 +237,8 @@ void StreamUnit::reset() {
   streams_.reset();
   started_.clear();
   dispatches_.clear();
+  pushed_.clear();
+  pushed_ends_.clear();
   show_open();
 }
 

@@ -1,8 +1,10 @@
 // Operations of the host in the order of their streams, and kernels of the packet processor, which no stream holds
-// back: from when they are taken in until they are due, and from their end to the answer.
+// back: from when they are taken in until they are due, and from their end to the answer. Those that the host pushes
+// into TMDQs are ordered in memory: only that they have been pushed, and their ends, are noted here.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -37,17 +39,26 @@ class StreamUnit final : private EventHandler {
   // Neither control packets nor those that share the machine: they are no operations.
   void on_submit(const protocol::SubmitPacket& packet, std::uint32_t);
   void on_dispatch(const protocol::DispatchPacket& packet, std::uint32_t);
+  // The host has pushed an operation into a TMDQ.
+  void pushed(const protocol::SubmitPacket& packet);
+  // It has, and the operation has not ended.
+  bool awaits(std::uint32_t operation) const { return pushed_.count(operation) != 0; }
   // The task has been started by the distributor: for statistics.
   void note_start(const Task& task);
   // The task of an operation or dispatch has ended.
   void finished(const Task& task, Cycle end);
 
   // Operations and dispatches taken in that have not ended.
-  std::size_t open() const { return streams_.open() + dispatches_.size(); }
+  std::size_t open() const { return streams_.open() + dispatches_.size() + pushed_.size(); }
   void reset();
   template <class Name>
   void collect_waits(WaitGraph& graph, const Name& name) const {
     streams_.collect_waits(graph, name);
+    for (const auto& [operation, pushed] : pushed_) {
+      if (pushed.behind && awaits(*pushed.behind)) {
+        graph.add(name(operation), "for its turn in its TMDQ, behind", name(*pushed.behind));
+      }
+    }
   }
 
  private:
@@ -59,6 +70,12 @@ class StreamUnit final : private EventHandler {
     Cycle due = 0;       // when it was ready to be sent
   };
 
+  struct Pushed {
+    protocol::SubmitPacket packet;
+    Cycle submitted = 0;
+    std::optional<std::uint32_t> behind;  // operation
+  };
+
   const char* handler_name() const override { return name_.c_str(); }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void start_ready();
@@ -66,6 +83,7 @@ class StreamUnit final : private EventHandler {
   void hold_ended(std::uint32_t stream);
   void finish(std::uint32_t stream, Cycle start, Cycle end, protocol::DoneStatus status, const Task* task);
   void finish_dispatch(const protocol::DispatchDonePacket& done);
+  void finish_pushed(const Task& task, Cycle end);
   void draw(const StreamTable::Entry& entry, Cycle start, Cycle end, const Task* task);
   void count(protocol::DoneStatus status);
   void show_open() { stats_.open.set(static_cast<double>(open())); }
@@ -80,8 +98,10 @@ class StreamUnit final : private EventHandler {
   PacketSender<protocol::DonePacket>& done_out_;
   PacketSender<protocol::DispatchDonePacket>& dispatch_done_out_;
   StreamTable streams_;
-  std::unordered_map<std::uint32_t, Started> started_;   // by operation; looked up only
-  std::unordered_map<std::uint32_t, Cycle> dispatches_;  // arrival by operation; looked up only
+  std::unordered_map<std::uint32_t, Started> started_;    // by operation; looked up only
+  std::unordered_map<std::uint32_t, Cycle> dispatches_;   // arrival by operation; looked up only
+  std::map<std::uint32_t, Pushed> pushed_;                // by operation
+  std::unordered_map<std::uint32_t, Cycle> pushed_ends_;  // by stream: of its last operation; looked up only
   StreamStats stats_;
 };
 

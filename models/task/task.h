@@ -20,6 +20,7 @@ namespace heddle::task {
 struct Task {
   enum class Origin : std::uint8_t {
     stream,    // a stream of the host
+    tmdq,      // a stream of the host that is a TMDQ in memory
     packet,    // the packet processor
     child,     // launched by device code
     restored,  // a CTA that was saved
@@ -40,7 +41,7 @@ struct Task {
     std::uint64_t entries = 0;  // that are there from the start
     bool held_open = false;     // it does not end before its close
   };
-  // Of a child.
+  // Of a child, and of a task that the host has pushed.
   struct Launch {
     struct Ahead {
       std::uint32_t operation = 0;
@@ -96,6 +97,8 @@ struct Task {
   Cycle end = 0;    // of its run
   std::vector<Absence> evicted;
 
+  // Whoever has submitted it hears of its end.
+  bool of_host() const { return origin == Origin::stream || origin == Origin::tmdq || origin == Origin::packet; }
   std::uint32_t operation() const { return packet.operation; }
   std::uint64_t record() const { return packet.record; }
   Urgency urgency() const { return {packet.priority, packet.depth}; }
@@ -103,7 +106,9 @@ struct Task {
   bool runs() const {
     return state == State::running || state == State::suspended || (state == State::scheduled && packet.resumed);
   }
-  bool of_host() const { return origin == Origin::stream || origin == Origin::packet; }
+  // It came through memory, with its TMD; or as a packet, and task management writes one if one is needed.
+  bool brought() const { return origin == Origin::child || origin == Origin::tmdq; }
+  bool taken_in() const { return origin == Origin::stream || origin == Origin::packet; }
   // From now on it is a kernel of that shape, but for its code.
   void take_shape(const arch::SmLimits& limits, const arch::KernelShape& kernel);
 };

@@ -51,7 +51,7 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
 void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
   switch (packet.kind) {
     case ChildPacket::Kind::start:
-      launcher_.start(packet);
+      launcher_.start(packet.record, packet.issued);
       break;
     case ChildPacket::Kind::leave:
       scheduler_.enter(leave_chain(place_.memory.part_at(packet.record), packet.record));
@@ -66,7 +66,7 @@ void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
       scheduler_.enter(wake_cga_chain(place_.memory.part_at(packet.record), packet.record));
       break;
     case ChildPacket::Kind::ended:
-      scheduler_.enter(ended_chain(place_.memory.part_at(packet.record), packet.record));
+      scheduler_.enter(ended_chain(memory_of(packet.record), packet.record));
       break;
     case ChildPacket::Kind::appended:
       queues_.appended(packet.record, packet.ticket);
@@ -84,6 +84,18 @@ void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
   ++timebase_.observation().progress;
 }
 
+void TaskManager::on_push(const protocol::SubmitPacket& packet) {
+  streams_.pushed(packet);
+  if (packet.kind == protocol::SubmitKind::start) launcher_.start(packet.record, std::nullopt);
+  ++timebase_.observation().progress;
+}
+
+// Of a task that is open. TMDs that the host has pushed lie in no pool.
+arch::LaunchMemory TaskManager::memory_of(std::uint64_t record) const {
+  const Task* task = tasks_.of_record(record);
+  return task == nullptr ? place_.memory.part_at(record) : place_.memory_of(*task);
+}
+
 // On the way to its list a task's queue is looked up.
 void TaskManager::task_due(Task task) {
   Task& here = tasks_.add(std::move(task));
@@ -99,10 +111,10 @@ void TaskManager::task_placed(Task& task) {
   queues_.find(task);
 }
 
-// It is given a TMD if its program launches, or if all tasks have one. One of device code has it.
+// It is given a TMD if its program launches, or if all tasks have one. One that came through memory has it.
 void TaskManager::task_ready(Task& task) {
-  if (task.origin == Task::Origin::child) {
-    const arch::LaunchMemory memory = place_.memory.part_at(task.record());
+  if (task.brought()) {
+    const arch::LaunchMemory memory = place_.memory_of(task);
     if (task.launches && memory.shared_contexts) {
       scheduler_.enter(share_chain(memory, task.record(), task.operation()));
     } else {
@@ -125,10 +137,11 @@ void TaskManager::task_rejected(Task& task) {
   finish(task.operation(), timebase_.now());
 }
 
-// A task that has a TMD and was sent gives its place among those that hold one to another; children brought theirs.
+// A task that has a TMD and was sent gives its place among those that hold one to another; those that came through
+// memory brought theirs.
 void TaskManager::task_sent(Task& task) {
   if (task.queue) queues_.begin(task);
-  if (task.of_host() && records_.wanted(task)) records_.sent(task);
+  if (records_.wanted(task)) records_.sent(task);
 }
 
 // A fault of a saved CTA of it, which was restored in the meantime, or a record that makes no sense has ended it.
@@ -145,7 +158,7 @@ void TaskManager::task_run_over(Task& task) {
   if (task.origin == Task::Origin::restored) {
     launcher_.restored_over(task);
   } else if (task.record() != 0) {
-    scheduler_.enter(ended_chain(place_.memory.part_at(task.record()), task.record()));
+    scheduler_.enter(ended_chain(place_.memory_of(task), task.record()));
   } else {
     finish(task.operation(), task.end);
   }
@@ -163,7 +176,7 @@ void TaskManager::finish(std::uint32_t operation, Cycle end) {
 }
 
 void TaskManager::chain_effect(const ChainEffect& effect) {
-  std::visit(Visitor{[this](const ChildRead& read) { launcher_.read(read); },
+  std::visit(Visitor{[this](const ChildRead& task) { read(task); },
                      [this](const RecordPrepared& record) { prepared(record); },
                      [this](const RecordRead& record) { read(record); },
                      [this](const ProgressWritten& progress) { dispatcher_.come_back(tasks_.at(progress.task)); },
@@ -189,10 +202,15 @@ void TaskManager::chain_effect(const ChainEffect& effect) {
              effect);
 }
 
+void TaskManager::read(const ChildRead& effect) {
+  const bool of_host = arch::is_host_owner(effect.parent);
+  launcher_.read(effect, !of_host || streams_.awaits(child_record(effect.line).operation()));
+}
+
 void TaskManager::prepared(const RecordPrepared& effect) {
   Task& task = tasks_.at(effect.task);
   task.tmd.address = effect.record;
-  if (task.launches) tasks_.set_record(task, effect.record);
+  if (task.launches && task.record() == 0) tasks_.set_record(task, effect.record);
   if (task.state == Task::State::suspended) {
     dispatcher_.come_back(task);
   } else {
@@ -233,7 +251,7 @@ void TaskManager::collect_waits(WaitGraph& graph) const {
     const std::string name = label(task.operation());
     if (task.state == Task::State::run_over) graph.add(name, "for its descendants:", "children of " + name);
     if (task.origin == Task::Origin::restored) graph.add(label(task.packet.runs_as), "for its saved CTA,", name);
-    if (task.tmd.address == 0 && ((task.of_host() && records_.wanted(task)) || task.leave.writing)) {
+    if (task.tmd.address == 0 && (records_.wanted(task) || task.leave.writing)) {
       graph.add(name, "for one of", kRecords);
       records = true;
     }

@@ -48,6 +48,8 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   QueueTasks& queues() { return queues_; }
   LaunchScheduler& scheduler() { return scheduler_; }
   void on_child(const protocol::ChildPacket& packet, std::uint32_t);
+  // The host has pushed a task into a TMDQ of its own.
+  void on_push(const protocol::SubmitPacket& packet);
   void on_fault(ChildLauncher::FaultSink sink) { launcher_.on_fault(std::move(sink)); }
   // The machine is shared from now on: its timeline shows subcontexts.
   void show_subcontexts() { rows_.show_subcontexts(); }
@@ -71,6 +73,8 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   void task_run_over(Task& task) override;
   void chain_effect(const ChainEffect& effect) override;
 
+  arch::LaunchMemory memory_of(std::uint64_t record) const;
+  void read(const ChildRead& effect);
   void prepared(const RecordPrepared& effect);
   void read(const RecordRead& effect);
   void completed(const TaskCompleted& effect);

@@ -126,6 +126,9 @@ struct LaunchStats : StatGroup {
   Counter& child_faults = counter("child_faults", "tasks", "of those, the ones that a fault ended");
   Counter& false_dependencies = counter("false_dependencies", "tasks",
                                         "tasks that waited behind one of another stream of the same TMDQ (TSK-11)");
+  Counter& next_waits = counter("next_waits", "tasks",
+                                "tasks that had completed when another had just been pushed behind them, and waited "
+                                "until their `next` named it (TSK-09)");
   Counter& wakes = counter("wakes", "contexts", "contexts whose waiting warps were told to go on");
   Counter& restores = counter("restores", "CTAs", "saved CTAs that were sent to be restored");
   Gauge& depth = gauge("depth", "levels", "nesting depth of the last task of device code");

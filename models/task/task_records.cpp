@@ -100,7 +100,7 @@ RecordLine TaskRecords::second_half(const Task& task) const {
 }
 
 bool TaskRecords::read(const Task& task) {
-  const bool host = of_all() && task.of_host();
+  const bool host = of_all() && task.taken_in();
   if (task.tmd.address == 0 || (!host && !task.packet.resumed)) return false;
   scheduler_.enter(
       read_chain(host ? task.tmd.address : 0, second_half_of(setup_.memory, task.tmd.address), task.operation()));
@@ -124,7 +124,7 @@ bool TaskRecords::write_progress(const Task& task) {
 }
 
 void TaskRecords::give_back(const Task& task) {
-  if (task.tmd.address == 0 || task.record() != 0) return;
+  if (task.tmd.address == 0 || task.tmd.address == task.record()) return;
   scheduler_.enter(release_chain(setup_.memory.part_at(task.tmd.address), task.tmd.address));
 }
 

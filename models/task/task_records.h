@@ -40,8 +40,8 @@ class TaskRecords {
   TaskRecords(OpenTasks& tasks, LaunchScheduler& scheduler, const Setup& setup, std::uint32_t places)
       : tasks_(tasks), scheduler_(scheduler), setup_(setup), places_(places) {}
 
-  // Such a task of the host is given a TMD before it joins a list.
-  bool wanted(const Task& task) const { return task.launches || (setup_.all && setup_.memory.any()); }
+  // Such a task is given a TMD before it joins a list.
+  bool wanted(const Task& task) const { return task.taken_in() && (task.launches || of_all()); }
   // Each kernel of the host has one.
   bool of_all() const { return setup_.all && setup_.memory.any(); }
   // The task is given a TMD once it may hold one; RecordPrepared follows. Few of them hold one while they wait for a
@@ -55,7 +55,7 @@ class TaskRecords {
   // How far an evicted task has come is written; ProgressWritten follows, or RecordPrepared for one that had no record.
   // False: it is kept without memory.
   bool write_progress(const Task& task);
-  // A task of the host whose CTAs launch nothing gives its record back.
+  // A record that no CTA of the task launches from goes back.
   void give_back(const Task& task);
 
   // The task is what the record says. False: that can never run, and the task is as it was.

@@ -84,10 +84,10 @@ void TaskRows::host(const protocol::SubmitPacket& packet, const Host& times, con
   const std::string stream = observation_.streams.of(packet.stream);
   const TrackId runs = sink()->track(group("streams"), stream);
   Waits waits{sink()->track(group("streams"), stream + " waits"), times.before};
-  sink()->slice(
-      runs, time(times.start), time(times.end), observation_.labels.of(packet.operation),
-      {{"operation", packet.operation},
-       {"ctas", static_cast<std::int64_t>(packet.kind == SubmitKind::kernel ? packet.kernel.grid.count() : 0)}});
+  std::uint64_t ctas = packet.kind == SubmitKind::kernel ? packet.kernel.grid.count() : 0;
+  if (packet.kind == SubmitKind::start || packet.kind == SubmitKind::queued) ctas = task->packet.grid.count();
+  sink()->slice(runs, time(times.start), time(times.end), observation_.labels.of(packet.operation),
+                {{"operation", packet.operation}, {"ctas", static_cast<std::int64_t>(ctas)}});
   until(waits, times.submitted, times.start, TaskWait::submission);
   until(waits, times.released, times.start, TaskWait::stream);
   until(waits, times.due, times.start, TaskWait::gap);

@@ -65,6 +65,10 @@ void TaskUnit::on_submit(const protocol::SubmitPacket& packet, std::uint32_t) {
     case SubmitKind::share:
       on_share(packet.share, 0);
       return;
+    case SubmitKind::start:
+    case SubmitKind::queued:
+      manager_.on_push(packet);
+      return;
     default:
       manager_.streams().on_submit(packet, 0);
       return;

@@ -367,7 +367,8 @@ Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& re
 }
 
 std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Machines& machines, replay::Pace pace,
-                                   bool recorded_machine, const std::optional<workload::PacketOptions>& packets) {
+                                   bool recorded_machine, const std::optional<workload::PacketOptions>& packets,
+                                   bool tmdqs) {
   std::vector<replay::Job> jobs;
   for (std::size_t i = 0; i < fitted.size(); ++i) {
     const workload::Workload& workload = fitted[i].workload;
@@ -378,6 +379,7 @@ std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Mach
     job.workload = &workload;
     job.pace = pace;
     job.packets = packets;
+    job.tmdqs = tmdqs;
     if (workload.format != "scenario") {
       job.launch_latency_ns = workload.timings.launch_latency ? static_cast<double>(*workload.timings.launch_latency)
                                                               : kUsualLaunchLatencyNs;
@@ -387,10 +389,18 @@ std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Mach
   return jobs;
 }
 
+workload::SubmitBy submit_by(const Inputs& inputs, const RunOptions& options) {
+  workload::SubmitBy by = workload::SubmitBy::streams;
+  if (inputs.scenario && inputs.scenario->packets) by = workload::SubmitBy::packets;
+  if (inputs.scenario && inputs.scenario->tmdqs) by = workload::SubmitBy::tmdqs;
+  return options.submit.value_or(by);
+}
+
 std::optional<workload::PacketOptions> packet_options(const Inputs& inputs, const RunOptions& options) {
   std::optional<workload::PacketOptions> packets;
   if (inputs.scenario) packets = inputs.scenario->packets;
-  if (options.by_packets.value_or(packets.has_value())) {
+  const workload::SubmitBy by = submit_by(inputs, options);
+  if (by == workload::SubmitBy::packets) {
     if (!packets) packets.emplace();
   } else {
     packets.reset();
@@ -402,7 +412,8 @@ std::optional<workload::PacketOptions> packet_options(const Inputs& inputs, cons
                                                 {"--batch", options.batch.has_value()}};
   for (const auto& [name, present] : given) {
     if (present && !packets) {
-      throw InputError(fmt::format("{} is about packets, and this run submits operations of streams", name),
+      throw InputError(fmt::format("{} is about packets, and this run submits {}", name,
+                                   by == workload::SubmitBy::tmdqs ? "into TMDQs" : "operations of streams"),
                        "add --submit aql");
     }
   }
@@ -414,13 +425,14 @@ std::optional<workload::PacketOptions> packet_options(const Inputs& inputs, cons
     packets->batch = options.batch.value_or(packets->batch);
     return packets;
   }
+  if (by == workload::SubmitBy::tmdqs) return packets;  // TMDs have room for arguments
   for (const workload::Workload& workload : inputs.workloads) {
     for (const workload::Op& op : workload.ops) {
       if (op.args.empty()) continue;
       throw InputError(
           {inputs.scenario ? inputs.scenario->file : workload.name, 0, 0},
-          fmt::format("an operation of kernel {} has args, and only packets carry arguments", op.kernel.name),
-          "write submit: {by: aql, operations: [...]}, or add --submit aql");
+          fmt::format("an operation of kernel {} has args, and only packets and TMDs carry arguments", op.kernel.name),
+          "write submit: {by: aql, operations: [...]}, or add --submit aql or --submit tmdq");
     }
   }
   return packets;

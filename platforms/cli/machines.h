@@ -65,13 +65,16 @@ struct Fitted {
 Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& recorded, Fit fit);
 
 // The jobs of one simulation. `recorded_machine`: on the recorded machines instead of the chosen ones. `packets`: they
-// are submitted by packets.
+// are submitted by packets; `tmdqs`: or into TMDQs.
 std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Machines& machines, replay::Pace pace,
                                    bool recorded_machine,
-                                   const std::optional<workload::PacketOptions>& packets = std::nullopt);
+                                   const std::optional<workload::PacketOptions>& packets = std::nullopt,
+                                   bool tmdqs = false);
 
-// How the run submits, from the scenario and the command line; nothing: as operations of streams. Throws InputError for
-// options that need packets, and for arguments of kernels that nothing carries.
+// How the run submits, from the scenario and the command line.
+workload::SubmitBy submit_by(const Inputs& inputs, const RunOptions& options);
+// Of a run that submits by packets; else nothing. Throws InputError for options that need packets, and for arguments of
+// kernels that nothing carries.
 std::optional<workload::PacketOptions> packet_options(const Inputs& inputs, const RunOptions& options);
 
 }  // namespace heddle::cli

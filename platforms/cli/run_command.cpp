@@ -129,6 +129,7 @@ void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitt
     std::string label = "modelled";
     if (baselines) label += machine.changed ? ", this machine" : ", recorded machine";
     if (outcome.packets) label += ", by packets";
+    if (outcome.tmdqs) label += ", into TMDQs";
     if (baselines && asap) label += ", as soon as order allows";
     spans.push_back({label, outcome.comparisons[i].span_modelled_ns / 1e3});
     outcome.spans.push_back(std::move(spans));
@@ -138,7 +139,7 @@ void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitt
 
 std::optional<Baselines> simulate_baselines(const RunOutcome& outcome, const std::vector<Fitted>& fitted,
                                             const replay::SimulationOptions& options) {
-  bool changed = outcome.packets.has_value();
+  bool changed = outcome.packets.has_value() || outcome.tmdqs;
   for (const Machine& machine : outcome.machines->gpus) changed = changed || machine.changed;
   const bool asap = outcome.options->pace == Pace::asap;
   if (!outcome.inputs->recorded() || !outcome.options->baseline || (!changed && !asap)) return std::nullopt;
@@ -288,6 +289,7 @@ int run_command(const std::vector<std::string>& arguments) {
   outcome.inputs = &inputs;
   outcome.machines = &machines;
   outcome.packets = packets;
+  outcome.tmdqs = submit_by(inputs, options) == workload::SubmitBy::tmdqs;
   outcome.seed = options.seed.value_or(inputs.scenario && inputs.scenario->seed ? *inputs.scenario->seed : 1);
   std::vector<Fitted> fitted;
   for (std::size_t i = 0; i < inputs.workloads.size(); ++i) {
@@ -295,7 +297,7 @@ int run_command(const std::vector<std::string>& arguments) {
                          ? fit_workload(inputs.workloads[i], machines.gpus[i].recorded, options.fit)
                          : Fitted{inputs.workloads[i], std::vector<bool>(inputs.workloads[i].ops.size())});
   }
-  std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false, packets);
+  std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false, packets, outcome.tmdqs);
   std::vector<replay::CtaDump> ctas(options.dump_ctas ? jobs.size() : 0);
   for (std::size_t i = 0; i < ctas.size(); ++i) jobs[i].ctas = &ctas[i];
   if (inputs.scenario) {

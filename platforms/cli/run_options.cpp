@@ -26,11 +26,13 @@ po::options_description run_options() {
       "set a parameter, e.g. gpu.cwd.gpc_distance=100; can be repeated (heddle show params)")(
       "pace", po::value<std::string>()->value_name("recorded|asap"),
       "submit operations at their recorded times (default), or as soon as order allows")(
-      "submit", po::value<std::string>()->value_name("aql|streams"),
-      "aql: by packets of user-mode queues; streams: as operations of streams. Default: what the scenario says, or "
-      "streams")("format", po::value<std::string>()->value_name("plain|reference|condensed"),
-                 "of the packets: a dispatch packet per kernel (default), the first launch of a kernel as a reference "
-                 "packet, or kernels together in condensed packets; with --submit aql")(
+      "submit", po::value<std::string>()->value_name("aql|tmdq|streams"),
+      "aql: by packets of user-mode queues; tmdq: into task metadata queues in device memory, one per stream; streams: "
+      "as "
+      "operations of streams. Default: what the scenario says, or streams")(
+      "format", po::value<std::string>()->value_name("plain|reference|condensed"),
+      "of the packets: a dispatch packet per kernel (default), the first launch of a kernel as a reference "
+      "packet, or kernels together in condensed packets; with --submit aql")(
       "queues", po::value<std::string>()->value_name("host|device"),
       "the memory in which queues lie: the host's (default) or the device's; with --submit aql")(
       "copies", po::value<std::string>()->value_name("recorded|engines"),
@@ -125,7 +127,7 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.out = line.text("out");
   options.seed = line.get<std::uint64_t>("seed");
   options.device = line.get<int>("device");
-  options.by_packets = line.choice<bool>("submit", {{"aql", true}, {"streams", false}});
+  options.submit = line.choice("submit", workload::submit_ways());
   options.format = line.choice("format", workload::packet_formats());
   options.queues = line.choice("queues", workload::queue_places());
   options.copies = line.choice("copies", workload::copy_ways());

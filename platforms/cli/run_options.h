@@ -26,8 +26,8 @@ struct RunOptions {
   std::optional<std::string> timing;  // at, lt
   std::optional<std::string> out;
   std::optional<std::uint64_t> seed;
-  std::optional<int> device;       // of a recording; absent: all
-  std::optional<bool> by_packets;  // --submit; absent: as the scenario says
+  std::optional<int> device;                 // of a recording; absent: all
+  std::optional<workload::SubmitBy> submit;  // absent: as the scenario says
   std::optional<workload::PacketFormat> format;
   std::optional<workload::QueuePlace> queues;
   std::optional<workload::CopyBy> copies;

@@ -56,6 +56,7 @@ struct RunOutcome {
   std::vector<std::string> warnings;
   std::size_t rejected = 0;
   std::optional<workload::PacketOptions> packets;  // submitted by packets
+  bool tmdqs = false;                              // submitted into TMDQs
   double kernels = 0, ctas = 0;
 
   // What the change does: span and kernel time of this run over those of the recorded machine at the same pace.

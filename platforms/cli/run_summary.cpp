@@ -97,8 +97,10 @@ void add_machine(const RunOutcome& outcome, const Machine& m, const std::string&
   if (!changed.empty())
     lines.emplace_back("  changed", changed.size() < kReadable ? changed : "see the page or config.yaml");
   const auto stat = [&](const char* name) { return outcome.stats[m.instance + "." + name]["value"].get<double>(); };
-  // By packets, a copy in parts counts as often as it has parts.
-  const double copies = stat("task.holds") + (outcome.packets ? stat("packet.packets.vendor") : 0);
+  // By packets, a copy in parts counts as often as it has parts. In front of TMDQs the host sees to copies itself.
+  double copies = stat("task.holds") + (outcome.packets ? stat("packet.packets.vendor") : 0);
+  const auto gpu = static_cast<std::size_t>(&m - outcome.machines->gpus.data());
+  if (outcome.tmdqs) copies = static_cast<double>(outcome.result.jobs[gpu].host_copies);
   lines.emplace_back(prefix + "work",
                      fmt::format("{}, {} in {}; {}", counted(stat("task.kernels"), "kernel", "kernels"),
                                  counted(stat("cwd.ctas_launched"), "CTA", "CTAs"),
@@ -127,7 +129,7 @@ void add_machine(const RunOutcome& outcome, const Machine& m, const std::string&
 }  // namespace
 
 const char* reference_pace(const RunOutcome& outcome) {
-  bool changed = outcome.packets.has_value();
+  bool changed = outcome.packets.has_value() || outcome.tmdqs;
   for (const Machine& machine : outcome.machines->gpus) changed = changed || machine.changed;
   return changed && outcome.options->pace == replay::Pace::asap ? "the same pace" : "the recorded pace";
 }

@@ -550,4 +550,38 @@ void check_switches(const workload::Workload& workload, const std::string& insta
   }
 }
 
+HostControls::HostControls(const std::vector<workload::TpcSwitch>& switches, const std::vector<TimedShare>& shares) {
+  for (const TimedShare& share : shares) {
+    controls_.push_back({share.when, {}});
+    controls_.back().packet.kind = protocol::SubmitKind::share;
+    controls_.back().packet.share = share.packet;
+  }
+  for (const workload::TpcSwitch& change : switches) {
+    controls_.push_back({change.when, {}});
+    controls_.back().packet.kind = protocol::SubmitKind::control;
+    controls_.back().packet.tpc = {protocol::GpcId(change.gpc), protocol::TpcInGpc(change.tpc), change.enabled};
+  }
+  std::stable_sort(controls_.begin(), controls_.end(),
+                   [](const Control& a, const Control& b) { return a.when < b.when; });
+}
+
+std::int64_t HostControls::first() const {
+  return controls_.empty() ? 0 : std::min<std::int64_t>(0, controls_.front().when);
+}
+
+void HostControls::send(Domain& domain, PacketOut<protocol::SubmitPacket>& out, std::int64_t lead,
+                        EventHandler& handler, std::uint32_t event) {
+  while (next_ < controls_.size()) {
+    const Control& control = controls_[next_];
+    const auto when = static_cast<Cycle>(std::max<std::int64_t>(0, control.when + lead - 1));  // the link takes one
+    if (when > domain.now()) {
+      domain.schedule(when, handler, event);
+      return;
+    }
+    if (!out.can_send()) return;
+    out.send(control.packet);
+    ++next_;
+  }
+}
+
 }  // namespace heddle::replay

@@ -85,6 +85,17 @@ double packet_path_ns(const gpu::Gpu& gpu, const SubmissionParams& host, const w
   return ns + cycles(params.start_path());
 }
 
+DeviceAccess device_access(gpu::Gpu& gpu) {
+  DeviceAccess access;
+  access.read = [&gpu](std::uint64_t address, void* to, std::uint64_t bytes) {
+    return gpu.memory().read(address, to, bytes);
+  };
+  access.write = [&gpu](std::uint64_t address, const void* from, std::uint64_t bytes) {
+    return gpu.memory().write(address, from, bytes);
+  };
+  return access;
+}
+
 std::unique_ptr<PacketSubmitter> PacketJobs::add(const Job& job, gpu::Gpu& gpu, std::uint64_t end,
                                                  std::vector<TimedShare> shares, GpuObservation& gpu_observation,
                                                  Observation& host_observation) {
@@ -108,15 +119,8 @@ std::unique_ptr<PacketSubmitter> PacketJobs::add(const Job& job, gpu::Gpu& gpu, 
   setup.submit_queue = params.task.submit_queue;
   const Clock& clock = gpu.domain().clock();
   setup.ns_of = [&clock](Cycle cycle) { return (clock.time_of(cycle) - clock.time_of(0)).to_seconds() * 1e9; };
-  DeviceAccess access;
-  access.read = [&gpu](std::uint64_t address, void* to, std::uint64_t bytes) {
-    return gpu.memory().read(address, to, bytes);
-  };
-  access.write = [&gpu](std::uint64_t address, const void* from, std::uint64_t bytes) {
-    return gpu.memory().write(address, from, bytes);
-  };
   auto submitter = std::make_unique<PacketSubmitter>((job.instance + "_host").c_str(), std::move(setup), *memory_,
-                                                     access, gpu_observation, host_observation);
+                                                     device_access(gpu), gpu_observation, host_observation);
   submitter->registers.socket.bind(gpu.bar0());
   gpu.dma().bind(memory_->port(ports_++));
   gpu.irq().bind(submitter->interrupt);

@@ -53,6 +53,9 @@ class PacketJobs {
   std::uint32_t ports_ = 0;  // in use
 };
 
+// The GPU's memory, without time. `gpu` must outlive it.
+DeviceAccess device_access(gpu::Gpu& gpu);
+
 // What the modelled machine itself takes from the host's first write of a kernel's packet to the kernel's start on an
 // idle GPU, in nanoseconds: part of the launch latency of a recording.
 double packet_path_ns(const gpu::Gpu& gpu, const SubmissionParams& host, const workload::PacketOptions& options);

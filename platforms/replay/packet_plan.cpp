@@ -92,28 +92,6 @@ std::vector<std::uint32_t> place_streams(const Workload& workload, std::uint32_t
   return queue_of;
 }
 
-// The host's times, as StreamSubmitter has them.
-std::vector<std::int64_t> host_times(const Workload& workload, Pace pace, const SubmissionTimings& timings) {
-  constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::min();
-  const auto path = static_cast<std::int64_t>(std::llround(timings.start_path_ns));
-  const auto latency = static_cast<std::int64_t>(std::llround(timings.launch_latency_ns));
-  std::vector<std::int64_t> stream_time(workload.streams.size(), kNoTime);
-  std::vector<std::int64_t> times;
-  for (const workload::Op& op : workload.ops) {
-    std::int64_t when = stream_time[op.stream];
-    if (pace == Pace::asap) {
-      when = 0;
-    } else {
-      if (op.enqueue) when = std::max(when, *op.enqueue + std::max<std::int64_t>(0, latency - path));
-      if (op.not_before) when = std::max(when, *op.not_before - path);
-      if (when == kNoTime) when = 0;
-    }
-    stream_time[op.stream] = when;
-    times.push_back(when);
-  }
-  return times;
-}
-
 // What waits for an earlier operation of the same queue comes behind it, whatever the host's times say.
 void keep_order(const Workload& workload, const std::vector<std::uint32_t>& queue_of,
                 std::vector<std::int64_t>& times) {
@@ -209,7 +187,9 @@ PacketPlan plan_packets(const Workload& workload, Pace pace, const SubmissionTim
   PacketPlan plan;
   plan.ops.resize(workload.ops.size());
   const std::vector<std::uint32_t> queue_of = place_streams(workload, queues, plan);
-  std::vector<std::int64_t> times = host_times(workload, pace, timings);
+  SubmissionTimings with_copies = timings;
+  with_copies.copy_path_ns = timings.start_path_ns;
+  std::vector<std::int64_t> times = host_times(workload, pace, with_copies);
   keep_order(workload, queue_of, times);
   std::vector<std::size_t> order(workload.ops.size());
   std::iota(order.begin(), order.end(), 0U);

@@ -19,10 +19,9 @@ enum Event : std::uint32_t { kOpen, kLook, kWritten, kFree, kInterrupt, kControl
 Cycle cycles(double ns) { return static_cast<Cycle>(std::llround(ns)); }
 
 // Host calls precede the first start, and registers are written before the first packet.
-std::int64_t lead_of(const PacketPlan& plan, const std::vector<workload::TpcSwitch>& switches) {
-  std::int64_t first = 0;
+std::int64_t lead_of(const PacketPlan& plan, const HostControls& controls) {
+  std::int64_t first = controls.first();
   for (const PlannedOp& op : plan.ops) first = std::min(first, op.when);
-  for (const workload::TpcSwitch& change : switches) first = std::min(first, change.when);
   return 1 - first;
 }
 
@@ -42,24 +41,13 @@ PacketSubmitter::PacketSubmitter(const sc_core::sc_module_name& name, PacketSubm
       bytes_(memory, std::move(device)),
       gpu_(gpu),
       encoder_(workload_, plan_, memory_, setup.encoder),
-      lead_(lead_of(plan_, workload_.tpc_switches)),
+      controls_(workload_.tpc_switches, setup.shares),
+      lead_(lead_of(plan_, controls_)),
       results_(workload_.ops.size(), plan_.queues.size(), static_cast<double>(lead_), std::move(setup.ns_of)),
       queues_(plan_.queues.size()) {
   domain.add_wait_source(*this);
   submit_out.on_credit<PacketSubmitter, &PacketSubmitter::on_credit>(*this);
   done_in.on_packet<PacketSubmitter, &PacketSubmitter::on_done>(*this);
-  for (const TimedShare& share : setup.shares) {
-    controls_.push_back({share.when, {}});
-    controls_.back().packet.kind = protocol::SubmitKind::share;
-    controls_.back().packet.share = share.packet;
-  }
-  for (const workload::TpcSwitch& change : workload_.tpc_switches) {
-    controls_.push_back({change.when, {}});
-    controls_.back().packet.kind = protocol::SubmitKind::control;
-    controls_.back().packet.tpc = {protocol::GpcId(change.gpc), protocol::TpcInGpc(change.tpc), change.enabled};
-  }
-  std::stable_sort(controls_.begin(), controls_.end(),
-                   [](const Control& a, const Control& b) { return a.when < b.when; });
   for (std::size_t i = 0; i < workload_.streams.size(); ++i) {
     gpu.streams.set(static_cast<std::uint32_t>(i), "stream " + workload_.streams[i].name);
   }
@@ -119,20 +107,7 @@ void PacketSubmitter::open_queues() {
   }
 }
 
-// They keep their times at any pace.
-void PacketSubmitter::send_controls() {
-  while (next_control_ < controls_.size()) {
-    const Control& control = controls_[next_control_];
-    const auto when = static_cast<Cycle>(std::max<std::int64_t>(0, control.when + lead_ - 1));  // the link takes one
-    if (when > domain.now()) {
-      domain.schedule(when, *this, kControl);
-      return;
-    }
-    if (!submit_out.can_send()) return;  // on_credit() comes back
-    submit_out.send(control.packet);
-    ++next_control_;
-  }
-}
+void PacketSubmitter::send_controls() { controls_.send(domain, submit_out, lead_, *this, kControl); }
 
 void PacketSubmitter::look_at(Cycle when) {
   if (when >= look_) return;

@@ -110,15 +110,10 @@ class PacketSubmitter : public sc_core::sc_module,
   UnifiedMemory bytes_;
   GpuObservation& gpu_;
   PacketEncoder encoder_;
+  HostControls controls_;
   std::int64_t lead_ = 0;
   PacketResults results_;
   std::vector<Queue> queues_;
-  struct Control {
-    std::int64_t when = 0;  // ns, workload axis
-    protocol::SubmitPacket packet;
-  };
-  std::vector<Control> controls_;  // by time
-  std::size_t next_control_ = 0;
   bool busy_ = false;    // writes a packet, or rings a doorbell
   Cycle begun_ = 0;      // the packet that it writes
   Cycle look_ = kNever;  // the earliest look that is scheduled

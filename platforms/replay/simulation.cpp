@@ -15,6 +15,7 @@
 #include "replay/initial_state.h"
 #include "replay/packet_job.h"
 #include "replay/stream_submitter.h"
+#include "replay/tmdq_submitter.h"
 
 namespace heddle::replay {
 namespace {
@@ -91,6 +92,7 @@ struct Machine {
   std::unique_ptr<TaskTranslator> translator;  // of a job by packets
   std::unique_ptr<Submitter> submitter;
   PacketSubmitter* packets = nullptr;  // the same, of a job by packets
+  TmdqSubmitter* tmdqs = nullptr;      // or of one into TMDQs
   const workload::Workload* workload = nullptr;
   std::vector<std::string> regions;
   MemoryMap map;
@@ -115,6 +117,43 @@ void add_stream_submitter(const Job& job, Machine& m) {
   m.submitter = std::move(submitter);
 }
 
+// From the host's first write of a kernel's TMD to the kernel's start on an idle GPU, in nanoseconds: the bus there and
+// back twice, and once there for the doorbell; and task management's reads of what the TMD names.
+double tmdq_path_ns(const gpu::Gpu& gpu, const SubmissionParams& host) {
+  const gpu::GpuParams& params = gpu.params();
+  const auto cycles = [&](Cycle count) { return gpu.domain().clock().ns_for_cycles(static_cast<double>(count)); };
+  const double bus = host.enqueue + host.doorbell + 5 * params.hub.link_latency;
+  constexpr Cycle kReads = 3;     // TMD, kernel object, owner of the context
+  constexpr Cycle kAccesses = 2;  // of the host, one after another
+  const Cycle memory =
+      (kReads + kAccesses) * (2 * Cycle{params.hub.latency} + params.l2.tag_latency + params.l2.data_latency);
+  return bus + cycles(gpu.domain().cost(memory + params.task.nested.schedule_cycles + params.start_path()));
+}
+
+void add_tmdq_submitter(const Job& job, const SubmissionParams& host, Machine& m) {
+  SubmissionTimings timings;
+  timings.launch_latency_ns = job.launch_latency_ns;
+  timings.start_path_ns = tmdq_path_ns(*m.gpu, host);
+  const gpu::GpuParams& params = m.gpu->params();
+  const std::uint64_t limit = params.front_end_memory();
+  Area device("memory of " + job.instance, std::min(m.map.end, limit), limit, true);
+  TmdqSubmitterSetup setup;
+  setup.workload = job.workload;
+  setup.plan = plan_tmdqs(*job.workload, load_programs(*job.workload, *m.gpu),
+                          host_times(*job.workload, job.pace, timings), host.tmds, device);
+  setup.params = host;
+  setup.link = params.hub;
+  setup.submit_queue = params.task.submit_queue;
+  setup.shares = shares_of(job, m);
+  auto submitter = std::make_unique<TmdqSubmitter>((job.instance + "_host").c_str(), std::move(setup),
+                                                   device_access(*m.gpu), *m.observation, *m.host_observation);
+  submitter->bus.memory_out.bind(m.gpu->bar1());
+  submitter->submit_out.bind(m.gpu->submit_in());
+  m.gpu->done_out().bind(submitter->done_in);
+  m.tmdqs = submitter.get();
+  m.submitter = std::move(submitter);
+}
+
 Machine build(const Job& job, const SimulationOptions& options, PacketJobs& packet_jobs) {
   Machine m;
   m.workload = job.workload;
@@ -134,6 +173,8 @@ Machine build(const Job& job, const SimulationOptions& options, PacketJobs& pack
     m.packets = submitter.get();
     if (m.translator) m.translator->use(submitter->operations());
     m.submitter = std::move(submitter);
+  } else if (job.tmdqs) {
+    add_tmdq_submitter(job, options.host, m);
   } else {
     add_stream_submitter(job, m);
   }
@@ -379,6 +420,7 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     } else if (result.progress) {
       m.gpu->check_quiescent();
       if (m.packets != nullptr) m.packets->check_memory();
+      if (m.tmdqs != nullptr) m.tmdqs->check_memory();
     } else {
       m.gpu->domain().collect_waits(graph);
       submitter_domain.collect_waits(graph);
@@ -397,6 +439,7 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     for (const arch::FaultRecord& fault : job.faults) job.fault_kernels.push_back(kernel_of(*m.observation, fault));
     job.regions = read_regions(*m.workload, *m.gpu, m.map, m.regions);
     if (m.packets != nullptr) take_packets(*m.packets, job);
+    if (m.tmdqs != nullptr) job.host_copies = m.tmdqs->copies();
     HEDDLE_CHECK(m.gpu->log().refused_shares().empty(), "the machine has refused a change of sharing that was checked");
     m.submitter.reset();
     m.gpu.reset();

@@ -33,6 +33,7 @@ struct Job {
   std::vector<std::string> regions;  // memory regions to read at the end, beside those that are written to files
   CtaListener* ctas = nullptr;       // sees the CTAs of this GPU, by operation; null: off
   std::optional<workload::PacketOptions> packets;  // submitted by packets of user-mode queues
+  bool tmdqs = false;                              // submitted into TMDQs in device memory; then without packets
 };
 
 // When a simulation that still has events makes no progress any more. In events: a run ends at the same one everywhere.
@@ -61,6 +62,7 @@ struct JobResult {
   std::vector<arch::FaultRecord> faults;           // in order of time; `task`: the operation
   std::vector<std::string> fault_kernels;          // of each of them, if a program launched it; else empty
   std::vector<std::vector<std::uint8_t>> regions;  // at the end, by memory region; empty: not asked for
+  std::size_t host_copies = 0;                     // that the host saw to itself, in front of TMDQs
   // Of a job that was submitted by packets.
   bool by_packets = false;
   std::vector<PacketLaunch> launches;                         // in the order of their ends

@@ -1,9 +1,7 @@
 #include "replay/stream_submitter.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -39,32 +37,15 @@ StreamSubmitter::StreamSubmitter(const sc_core::sc_module_name& name, const Stre
 
 StreamSubmitter::~StreamSubmitter() = default;
 
-// When each operation is submitted: the host's call plus the launch latency, less what the modelled GPU itself needs.
-// Within a stream the order of the workload holds, whatever the times say.
 void StreamSubmitter::plan(const StreamSubmission& what) {
   const workload::Workload& workload = what.workload;
-  const auto kernel_path = static_cast<std::int64_t>(std::llround(what.timings.start_path_ns));
-  const auto latency = static_cast<std::int64_t>(std::llround(what.timings.launch_latency_ns));
-  std::vector<std::int64_t> stream_time(workload.streams.size(), std::numeric_limits<std::int64_t>::min());
+  const std::vector<std::int64_t> times = host_times(workload, what.pace, what.timings);
   struct Timed {
     std::int64_t when;
     std::size_t op;
   };
   std::vector<Timed> timed;
-  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
-    const workload::Op& op = workload.ops[i];
-    const std::int64_t before_start = op.kind == OpKind::kernel ? kernel_path : 0;
-    std::int64_t when = stream_time[op.stream];
-    if (what.pace == Pace::asap) {
-      when = 0;
-    } else {
-      if (op.enqueue) when = std::max(when, *op.enqueue + std::max<std::int64_t>(0, latency - before_start));
-      if (op.not_before) when = std::max(when, *op.not_before - before_start);
-      if (when == std::numeric_limits<std::int64_t>::min()) when = 0;
-    }
-    stream_time[op.stream] = when;
-    timed.push_back({when, i});
-  }
+  for (std::size_t i = 0; i < times.size(); ++i) timed.push_back({times[i], i});
   std::stable_sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) { return a.when < b.when; });
 
   streams_ = static_cast<std::uint32_t>(workload.streams.size());

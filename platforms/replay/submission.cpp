@@ -1,5 +1,9 @@
 #include "replay/submission.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include <fmt/format.h>
 
 #include "common/params.h"
@@ -18,9 +22,32 @@ std::string operation_label(const workload::Workload& workload, std::size_t op) 
   return fmt::format("{} (operation {}, stream {})", name, op, workload.streams[workload.ops[op].stream].name);
 }
 
+std::vector<std::int64_t> host_times(const workload::Workload& workload, Pace pace, const SubmissionTimings& timings) {
+  constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::min();
+  const auto kernel_path = static_cast<std::int64_t>(std::llround(timings.start_path_ns));
+  const auto copy_path = static_cast<std::int64_t>(std::llround(timings.copy_path_ns));
+  const auto latency = static_cast<std::int64_t>(std::llround(timings.launch_latency_ns));
+  std::vector<std::int64_t> stream_time(workload.streams.size(), kNoTime);
+  std::vector<std::int64_t> times;
+  for (const workload::Op& op : workload.ops) {
+    const std::int64_t before_start = op.kind == workload::OpKind::kernel ? kernel_path : copy_path;
+    std::int64_t when = stream_time[op.stream];
+    if (pace == Pace::asap) {
+      when = 0;
+    } else {
+      if (op.enqueue) when = std::max(when, *op.enqueue + std::max<std::int64_t>(0, latency - before_start));
+      if (op.not_before) when = std::max(when, *op.not_before - before_start);
+      if (when == kNoTime) when = 0;
+    }
+    stream_time[op.stream] = when;
+    times.push_back(when);
+  }
+  return times;
+}
+
 void SubmissionParams::describe(ParamTable<SubmissionParams>& t) {
   t.add("enqueue", &SubmissionParams::enqueue, {Unit::ns, 0.0, 1e9},
-        "time that the host takes to write a packet into its ring; it writes one at a time",
+        "time that the host takes to write a packet into its ring; it writes one at a time. The same of a TMD",
         "assumption: 64 bytes and an atomic add on the write index, no driver call");
   t.add("doorbell", &SubmissionParams::doorbell, {Unit::ns, 0.0, 1e9},
         "time that the host takes to ring a doorbell: a posted write",
@@ -29,6 +56,11 @@ void SubmissionParams::describe(ParamTable<SubmissionParams>& t) {
         "time between two looks at the read index of a ring that is full", "assumption");
   t.add("ring", &SubmissionParams::ring, {Unit::count, std::uint32_t{2}, std::uint32_t{1} << 20},
         "packets that a ring holds, a power of two", "assumption: small beside the 16,384 of ROCm's runtime");
+  t.add("tmds", &SubmissionParams::tmds, {Unit::count, std::uint32_t{1}, std::uint32_t{1} << 20},
+        "TMDs that the host has in the memory of a GPU whose streams are TMDQs (by: tmdq): tasks that it has pushed "
+        "and of "
+        "whose ends it does not know",
+        "assumption: as many as packets in a ring");
   t.add("memory", &SubmissionParams::memory, {Unit::bytes, std::uint64_t{1} << 20, std::uint64_t{1} << 40},
         "bytes of the host's memory, which all GPUs of the run share", "assumption: room for queues and copies");
   t.add("memory_latency", &SubmissionParams::memory_latency, {Unit::ns, 0.0, 1e6},

@@ -26,18 +26,24 @@ enum class Pace {
 struct SubmissionTimings {
   double launch_latency_ns = 0;       // from the host's call to the earliest start on an idle GPU
   double start_path_ns = 0;           // the part of it that the modelled GPU spends itself on a kernel
+  double copy_path_ns = 0;            // the same of a copy or a fill
   std::uint32_t submit_queue = 1024;  // operations on their way to the GPU: credits
 };
+
+// When the host turns to each operation, in nanoseconds of the workload's axis: its call plus the launch latency, less
+// what the modelled machine itself needs. Within a stream the order of the workload holds, whatever the times say.
+std::vector<std::int64_t> host_times(const workload::Workload& workload, Pace pace, const SubmissionTimings& timings);
 
 // What messages and timelines call an operation.
 std::string operation_label(const workload::Workload& workload, std::size_t op);
 
-// Parameters of the host of a run that submits by packets.
+// Parameters of the host of a run that submits by packets, or into TMDQs.
 struct SubmissionParams {
   double enqueue = 250;                           // ns, writing a packet into its ring
   double doorbell = 50;                           // ns, ringing it
   double poll = 1000;                             // ns between looks at the read index of a full ring
   std::uint32_t ring = 1024;                      // packets: a power of two
+  std::uint32_t tmds = 1024;                      // of tasks that have been pushed and have not ended
   std::uint64_t memory = std::uint64_t{1} << 30;  // bytes, of all GPUs together
   double memory_latency = 90;                     // ns, of an access from a GPU
 

@@ -148,7 +148,10 @@ class Reader {
 
   void read_submit(const MapReader& map) {
     YAML::Node operations = map.node("submit");
-    if (operations.IsMap()) scenario_.packets = read_submission(map.node("submit"), file_, operations);
+    if (operations.IsMap()) {
+      scenario_.packets = read_submission(map.node("submit"), file_, operations);
+      scenario_.tmdqs = !scenario_.packets;
+    }
     if (operations.size() == 0) map.fail("submit", "the list is empty: there is nothing to run");
     submit_.read_operations(operations);
   }

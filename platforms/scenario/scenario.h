@@ -78,6 +78,7 @@ struct Scenario {
   std::vector<workload::Workload> workloads;  // one per GPU; format "scenario", `enqueue` always set
   std::vector<Expectation> expectations;
   std::optional<workload::PacketOptions> packets;  // submitted by packets
+  bool tmdqs = false;                              // submitted into TMDQs
 };
 
 // The preset of a scenario that names no GPU.

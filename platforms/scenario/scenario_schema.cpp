@@ -63,7 +63,8 @@ const MapSpec& scenario_spec() {
           {"streams", false, kList, "list of streams; one that is used and not listed has priority 0 on gpu 0",
            list_of("stream")},
           {"submit", true, kList | kMap,
-           "list of operations, in the order in which the host submits them; or {by: aql, operations: …}: by packets",
+           "list of operations, in the order in which the host submits them; or {by: aql, operations: …}: by packets; "
+           "or {by: tmdq, operations: …}: into task metadata queues",
            list_of(kOperations, 1).or_map("submission")},
           {"load", false, kList, "list of what SMs hold when the run begins, beside the work that is submitted",
            list_of("load")},
@@ -175,7 +176,11 @@ const MapSpec& submission_spec() {
   static const MapSpec kSpec{
       "submission",
       {
-          {"by", true, kText, "aql: packets of user-mode queues, one queue per stream", words("aql")},
+          {"by", true, kText,
+           "aql: packets of user-mode queues, one queue per stream; tmdq: each stream is a task metadata queue in "
+           "device "
+           "memory, to which the host pushes",
+           words("aql tmdq")},
           {"format", false, kText,
            "plain (a dispatch packet per kernel), reference (the first launch of every kernel is a reference packet) "
            "or "

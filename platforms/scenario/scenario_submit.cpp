@@ -310,8 +310,15 @@ void SubmitReader::connect() {
 using namespace workload;
 using namespace program;
 
-PacketOptions read_submission(const YAML::Node& node, const std::string& file, YAML::Node& operations) {
+std::optional<PacketOptions> read_submission(const YAML::Node& node, const std::string& file, YAML::Node& operations) {
   const MapReader map(node, submission_spec(), "submit", file);
+  if (map.text("by") == "tmdq") {
+    for (const char* key : {"format", "queues", "copies", "signals", "batch"}) {
+      if (map.has(key)) map.fail(key, "it is about packets, and operations are pushed into TMDQs: leave it out");
+    }
+    operations.reset(map.node("operations"));
+    return std::nullopt;
+  }
   if (map.text("by") != "aql") map.fail("by", fmt::format("{} is not a way to submit", map.text("by")));
   const PacketOptions usual;
   PacketOptions options;

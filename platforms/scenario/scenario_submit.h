@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -80,8 +81,10 @@ class SubmitReader {
 
 // What of a scenario concerns submission by packets: how, and the arguments of kernels.
 
-// The map {by: aql, operations: [...], ...} behind `submit`; `operations` gets its list. Throws InputError.
-workload::PacketOptions read_submission(const YAML::Node& node, const std::string& file, YAML::Node& operations);
+// The map {by: aql, operations: [...], ...} behind `submit`; `operations` gets its list. Nothing: {by: tmdq, ...}.
+// Throws InputError.
+std::optional<workload::PacketOptions> read_submission(const YAML::Node& node, const std::string& file,
+                                                       YAML::Node& operations);
 
 // The list `args` of a kernel operation: 64-bit words, expressions over the addresses of memory regions. `used`: gets
 // the names of those that it names. Throws InputError.

@@ -1,4 +1,4 @@
-// How a workload is submitted by packets of user-mode queues instead of operations of streams.
+// How a workload is submitted: as operations of streams, by packets of user-mode queues, or into TMDQs in memory.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,8 @@
 #include <vector>
 
 namespace heddle::workload {
+
+enum class SubmitBy : std::uint8_t { streams, packets, tmdqs };
 
 // What carries kernels (PKT-02).
 enum class PacketFormat : std::uint8_t {
@@ -44,6 +46,11 @@ constexpr std::uint32_t kMaxBatch = 65'536;
 // Their words in scenarios and on the command line.
 template <class T>
 using Choices = std::vector<std::pair<std::string, T>>;
+inline const Choices<SubmitBy>& submit_ways() {
+  static const Choices<SubmitBy> kChoices{
+      {"aql", SubmitBy::packets}, {"tmdq", SubmitBy::tmdqs}, {"streams", SubmitBy::streams}};
+  return kChoices;
+}
 inline const Choices<PacketFormat>& packet_formats() {
   static const Choices<PacketFormat> kChoices{
       {"plain", PacketFormat::plain}, {"reference", PacketFormat::reference}, {"condensed", PacketFormat::condensed}};

@@ -163,6 +163,63 @@ void parts_table(const std::vector<std::pair<std::string, Run>>& runs) {
   }
 }
 
+// Nanoseconds, of kernels of one CTA in one stream, as soon as order allows.
+struct Way {
+  double lone = 0;   // from when the host begins with a lone one to its start
+  double each = 0;   // from one to the next of many, where the host is the slowest
+  double gap = 0;    // from the end of a longer one to the start of the next
+  double waits = 0;  // completions that waited for the host's link
+};
+
+Way way_of(const gpu::GpuParams& params, workload::SubmitBy by) {
+  const auto simulate = [&](std::size_t kernels, std::uint64_t cycles) {
+    workload::Workload w;
+    w.format = "scenario";
+    w.streams.push_back({"main", 0});
+    for (std::size_t i = 0; i < kernels; ++i) w.ops.push_back(op_of({"short", 1, 64, cycles}, 1));
+    replay::Job job;
+    job.instance = "gpu0";
+    job.params = params;
+    job.workload = &w;
+    job.pace = replay::Pace::asap;
+    job.tmdqs = by == workload::SubmitBy::tmdqs;
+    if (by == workload::SubmitBy::packets) job.packets.emplace();
+    replay::SimulationResult result = replay::simulate({job}, {});
+    HEDDLE_CHECK(result.progress, "a run did not end");
+    return result;
+  };
+  const auto per_kernel = [](const std::vector<replay::OpResult>& results) {
+    return (results.back().start - results.front().start) / static_cast<double>(results.size() - 1);
+  };
+  constexpr std::size_t kMany = 300;
+  constexpr std::uint64_t kLong = 10'000;
+  Way way;
+  const replay::SimulationResult lone = simulate(1, 100);
+  way.lone = lone.jobs[0].results[0].start - lone.jobs[0].results[0].submitted;
+  const replay::SimulationResult many = simulate(kMany, 100);
+  way.each = per_kernel(many.jobs[0].results);
+  way.waits = many.jobs[0].observation->stats.to_json()["gpu0.task.next_waits"]["value"].get<double>();
+  way.gap = per_kernel(simulate(kMany, kLong).jobs[0].results) - static_cast<double>(kLong) / params.machine.clock;
+  return way;
+}
+
+void ways_to_submit() {
+  print("\n## Streams, packets, task metadata queues\n\nKernels of one CTA in one stream, `h100-sxm`:\n\n");
+  print("| | streams | packets | TMDQs |\n| --- | ---: | ---: | ---: |\n");
+  const gpu::GpuParams params = machine("h100-sxm");
+  const Way streams = way_of(params, workload::SubmitBy::streams);
+  const Way packets = way_of(params, workload::SubmitBy::packets);
+  const Way tmdqs = way_of(params, workload::SubmitBy::tmdqs);
+  const auto row = [&](const char* what, double Way::*value) {
+    print(fmt::format("| {} | {:.2f} us | {:.2f} us | {:.2f} us |\n", what, streams.*value / 1e3, packets.*value / 1e3,
+                      tmdqs.*value / 1e3));
+  };
+  row("from when the host begins with a lone one to its start", &Way::lone);
+  row("from one to the next, 300 of 100 cycles", &Way::each);
+  row("beside the 10,000 cycles of one, to the start of the next", &Way::gap);
+  print(fmt::format("| completions that waited for the host's link, of 300 | | | {:.0f} |\n", tmdqs.waits));
+}
+
 void task_graphs(std::uint32_t iterations) {
   print(fmt::format(
       "\n## The task graph\n\nLTimes, Scattering, Source, LPlusTimes, Sweep, Population, {} times, on `h100-sxm`:\n\n",
@@ -271,6 +328,7 @@ void recorded(const std::string& path) {
 int main(int argc, char** argv) {
   const bool quick = argc > 1 && std::string(argv[1]) == "--quick";
   const bool good = empty_kernels();
+  ways_to_submit();
   task_graphs(quick ? 10 : 100);
   sensitivity(quick ? 3 : 100);
   if (!quick) recorded(std::string(HEDDLE_TRACES_DIR) + "/h100_qwen1.5_0.5b_inference_trim.json.gz");

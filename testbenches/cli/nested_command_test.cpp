@@ -43,7 +43,7 @@ submit:
   - {{kernel: vandal, stream: b}}
 )",
                                   area));
-  for (const char* submit : {"streams", "aql"}) {
+  for (const char* submit : {"streams", "aql", "tmdq"}) {
     CAPTURE(submit);
     const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--submit", submit});
     INFO(finished.out);

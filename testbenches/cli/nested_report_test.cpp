@@ -279,7 +279,7 @@ TEST_CASE("rows of tasks that programs launched have their kernel, parent and de
 }
 
 TEST_CASE("the page and stats.json have kernels that programs launched, by name, parent and depth", "[cli][TSK-11]") {
-  const std::string submit = GENERATE("streams", "aql");
+  const std::string submit = GENERATE("streams", "aql", "tmdq");
   CAPTURE(submit);
   const TempDir dir;
   dir.write("s.yaml", kScenario);

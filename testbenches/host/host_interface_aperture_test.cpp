@@ -88,6 +88,69 @@ TEST_CASE("random accesses to the aperture do what they do to plain bytes", "[ho
   }
 }
 
+// PCIe's AtomicOps with 64 bits; everything else with this command is ignored, as the standard has it.
+TEST_CASE("atomics of the host's bus are carried out at device memory, between its reads and writes",
+          "[host][TSK-06]") {
+  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
+  for (const std::uint64_t seed : seeds(12)) {
+    CAPTURE(seed);
+    Random random(seed);
+    host::HostParams params;
+    params.bar1 = random.chance(50) ? 0 : 0x40'0000'0000;
+    params.aperture_queue = random.between(1, 4);
+    HostBench bench(params, mode);
+    bench.hub.latency = random.between(0, 30);
+    start();
+    for (unsigned step = 0; step < 80; ++step) {
+      const std::uint64_t address = random.chance(5) ? kMemoryBytes : 8 * random.below(64);
+      const std::uint64_t base = random.chance(50) ? params.bar1 : 0;
+      std::uint64_t before = 0;
+      if (address < kMemoryBytes) std::memcpy(&before, bench.device.bytes.data() + address, 8);
+      Bytes data(8, 0xAA);
+      tlm::tlm_generic_payload& payload = bench.memory.request(tlm::TLM_IGNORE_COMMAND, base + address, data.data(), 8);
+      protocol::MemoryExtension extension;
+      payload.set_extension(&extension);
+      constexpr arch::AtomicKind kKinds[] = {arch::AtomicKind::add, arch::AtomicKind::exchange,
+                                             arch::AtomicKind::compare_exchange, arch::AtomicKind::max};
+      extension.action = random.chance(90) ? protocol::MemoryAction::atomic : protocol::MemoryAction::plain;
+      extension.atomic = kKinds[random.below(4)];
+      extension.type = random.chance(90) ? arch::ValueType::u64 : arch::ValueType::u32;
+      extension.lanes = random.chance(90) ? 1 : 2;
+      extension.lane[0].operand = random.next();
+      extension.lane[0].compare = random.chance(50) ? before : random.next();
+      const bool odd = random.chance(5);
+      if (odd) payload.set_address(base + address + 4);
+      const bool known = extension.action == protocol::MemoryAction::atomic &&
+                         extension.atomic != arch::AtomicKind::max && extension.type == arch::ValueType::u64 &&
+                         extension.lanes == 1;
+      bench.memory.forward(payload, tlm::BEGIN_REQ, ns(random.below(20)));
+      run_until_idle();
+      std::uint64_t after = 0;
+      if (address < kMemoryBytes) std::memcpy(&after, bench.device.bytes.data() + address, 8);
+      if (known && (odd || address >= kMemoryBytes)) {
+        CHECK(payload.get_response_status() == tlm::TLM_ADDRESS_ERROR_RESPONSE);
+        CHECK(after == before);
+        CHECK_FALSE(extension.carried_out);
+      } else {
+        CHECK(payload.get_response_status() == tlm::TLM_OK_RESPONSE);
+        std::uint64_t expected = before;
+        const protocol::AtomicLane& lane = extension.lane[0];
+        if (known && extension.atomic == arch::AtomicKind::add) expected = before + lane.operand;
+        if (known && extension.atomic == arch::AtomicKind::exchange) expected = lane.operand;
+        if (known && extension.atomic == arch::AtomicKind::compare_exchange && lane.compare == before) {
+          expected = lane.operand;
+        }
+        CHECK(after == expected);
+        CHECK(extension.carried_out == known);
+        if (known) CHECK(lane.old == before);
+      }
+      payload.clear_extension(&extension);
+      payload.release();
+    }
+    CHECK(bench.host.idle());
+  }
+}
+
 TEST_CASE("several accesses are inside at a time, and all end", "[host][HST-02]") {
   for (const std::uint64_t seed : seeds(10)) {
     CAPTURE(seed);

@@ -127,6 +127,18 @@ struct FakeHub : sc_core::sc_module, EventHandler, Resettable {
     if (payload.get_address() == worse_address) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
     if (payload.get_address() == poisoned_address) protocol::extension_of(payload)->poisoned = true;
     std::uint8_t* at = device.bytes.data() + payload.get_address();
+    protocol::MemoryExtension* extension = protocol::extension_of(payload);
+    if (extension != nullptr && extension->action == protocol::MemoryAction::atomic) {
+      CHECK(payload.get_command() == tlm::TLM_IGNORE_COMMAND);
+      CHECK(extension->lanes == 1);
+      protocol::AtomicLane& lane = extension->lane[0];
+      CHECK(lane.offset == payload.get_address() % 128);
+      std::memcpy(&lane.old, at, 8);
+      const std::uint64_t value =
+          arch::atomic_result(extension->atomic, extension->type, lane.old, lane.operand, lane.compare);
+      std::memcpy(at, &value, 8);
+      return tlm::TLM_OK_RESPONSE;
+    }
     for (unsigned i = 0; i < payload.get_data_length(); ++i) {
       if (payload.is_read()) {
         payload.get_data_ptr()[i] = at[i];

@@ -64,6 +64,20 @@ TEST_CASE("what is wrong with a submission by packets is said", "[workload][scen
   CHECK_THAT(error(with(" {by: aql, batch: 0, " + kOne + "}")), Contains("batch"));
 }
 
+TEST_CASE("a map behind submit can say that streams are TMDQs", "[workload][scenario][TSK-06]") {
+  const Scenario s = parse_scenario(with(" {by: tmdq, " + kOne + "}"), "s");
+  CHECK(s.tmdqs);
+  CHECK_FALSE(s.packets.has_value());
+  CHECK(s.workloads[0].ops.size() == 1);
+  CHECK_FALSE(parse_scenario(with(" {by: aql, " + kOne + "}"), "s").tmdqs);
+  CHECK_FALSE(parse_scenario(with(" [{kernel: gemm, stream: a}]"), "s").tmdqs);
+  for (const char* key : {"format: plain", "queues: host", "copies: recorded", "signals: each", "batch: 3"}) {
+    CHECK_THAT(error(with(std::string(" {by: tmdq, ") + key + ", " + kOne + "}")), Contains("it is about packets"));
+  }
+  CHECK_THAT(error(with(" {by: tmdq}")), Contains("the key \"operations\" is missing"));
+  CHECK_THAT(error(with(" {by: tmdqs, " + kOne + "}")), Contains("did you mean tmdq?") || Contains("not a way"));
+}
+
 TEST_CASE("arguments are words over the addresses of memory", "[workload][scenario]") {
   const std::string memory = "memory: [{name: x, bytes: 64, at: 1048576}, {name: y, bytes: 64, at: 2097152}]\n";
   const Scenario s = parse_scenario(

@@ -54,7 +54,7 @@ Plan plan_of(Random& random) {
   if (random.chance(30)) set("shape", random.chance(50) ? "[2]" : "[2, 3]");
   plan.shared = random.chance(30);
   const bool save = random.chance(70);
-  set("sm.nested.launch_cycles", 50);
+  set("sm.nested.launch_instructions", 12);
   set("sm.nested.save", save ? "true" : "false");
   number("sm.nested.save_delay", 1, 600);
   if (plan.shared) set("task.nested.shared_by", "grid");
