@@ -83,7 +83,7 @@ void TaskEviction::evict(std::uint32_t slot) {
 void TaskEviction::forget_if_gone(std::uint32_t slot) {
   const TaskEntry& entry = table_.at(slot);
   if (!entry.only_in_memory() || session_.in_flight(slot)) return;
-  protocol::EvictedPacket notice{entry.task.operation, false, false, {}};
+  protocol::EvictedPacket notice{entry.task.operation, false, false, entry.progress()};
   notice.gone = true;
   answers_.send(notice);
   forget(slot);

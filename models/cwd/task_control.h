@@ -38,7 +38,10 @@ class TaskEviction {
   void resume(const protocol::TaskPacket& task);
   // Evicted tasks of which only their TMDs know.
   std::size_t gone() const { return gone_.size(); }
-  void reset() { gone_.clear(); }
+  void reset() {
+    gone_.clear();
+    stats_.evicted.set(0);
+  }
 
  private:
   struct EvictionStats : StatGroup {

@@ -193,13 +193,13 @@ void WaitLog::set(std::uint32_t slot, WaitReason reason) {
   if (wait.reason != WaitReason::none && now > wait.since) {
     cycles_[static_cast<std::size_t>(wait.reason)]->add(now - wait.since);
     if (on_end_) on_end_(slot, wait.reason, now - wait.since);
-    if (context_.timeline() != nullptr) {
+    if (context_.timeline() != nullptr && now > wait.drawn_from) {
       if (wait.track.group == 0) wait.track = context_.track(fmt::format("waits in slot {}", slot));
-      context_.draw(wait.track, wait.since, text_(slot, wait.reason));
+      context_.draw(wait.track, wait.drawn_from, text_(slot, wait.reason));
     }
   }
   wait.reason = reason;
-  wait.since = now;
+  wait.since = wait.drawn_from = now;
 }
 
 void WaitLog::reset() {

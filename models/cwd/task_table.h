@@ -151,7 +151,7 @@ struct TaskEntry {
       missed.assign(tpcs, true);  // no SM knows where it stands (CWD-42)
     }
     size = from.size;
-    start = from.start;
+    if (!start) start = from.start;
   }
   // True within a CGA of full size that was split into smaller ones.
   bool split() const { return placed % unit_ctas(0) != 0; }
@@ -268,11 +268,12 @@ class WaitLog {
   void set(std::uint32_t slot, WaitReason reason);
   WaitReason reason(std::uint32_t slot) const { return waits_[slot].reason; }
   Cycle since(std::uint32_t slot) const { return waits_[slot].since; }
-  // The task has another number from now on, and has waited since that cycle.
+  // The task has another number from now on, and has waited since that cycle: without a number, and without a line.
   void leave(std::uint32_t slot) { waits_[slot].reason = WaitReason::none; }
   void go_on(std::uint32_t slot, WaitReason reason, Cycle since) {
     waits_[slot].reason = reason;
     waits_[slot].since = since;
+    waits_[slot].drawn_from = context_.now();
   }
   void reset();
 
@@ -280,6 +281,7 @@ class WaitLog {
   struct Wait {
     WaitReason reason = WaitReason::none;
     Cycle since = 0;
+    Cycle drawn_from = 0;
     TrackId track;
   };
 

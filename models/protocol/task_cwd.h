@@ -79,7 +79,7 @@ struct EvictedPacket {
   std::uint32_t operation = 0;
   bool evicted = false;        // false: it had left the table before, or no place for evicted tasks was free
   bool remainder = false;      // evicted with CTAs left to launch: it is to be sent again
-  TaskProgress progress = {};  // of one that is to be sent again
+  TaskProgress progress = {};  // of one that is to be sent again; when it was evicted it may not have started yet
   bool gone = false;           // nothing of it is on the machine, and the CWD knows nothing of it any more
 };
 

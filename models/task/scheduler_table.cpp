@@ -114,6 +114,7 @@ void SchedulerTable::reset() {
   waits_.clear();
   used_ = expected_ = 0;
   free_ = 0;
+  stats_.list_used.set(0);
 }
 
 }  // namespace heddle::task

@@ -166,6 +166,8 @@ class TaskLife {
   // It has been evicted with something left: true if its progress is written. come_back() of the dispatcher follows
   // then.
   virtual bool task_to_write(const Task& task) = 0;
+  // One more task may be evicted, beside so many that have been asked: its record can be spared (TSK-15).
+  virtual bool task_may_leave(std::size_t asked) = 0;
   // Its run has ended, or never began. It can be gone after the call.
   virtual void task_run_over(Task& task) = 0;
 

@@ -252,7 +252,7 @@ void TaskDispatcher::ask_for_slots() {
   if (!evicts_) return;
   if (!shares_.partitioned()) {
     const PriorityLists& lists = lists_.lists();
-    while (table_.leaving() < lists.size()) {
+    while (table_.leaving() < lists.size() && life_.task_may_leave(lists_.expected())) {
       if (!ask(table_.evict_for(lists.priority_at(table_.leaving()), 0, [](std::uint32_t) { return true; }))) return;
     }
     return;
@@ -260,7 +260,7 @@ void TaskDispatcher::ask_for_slots() {
   std::array<std::uint32_t, TableShares::kSubcontexts> seen{};
   lists_.lists().each([&](std::int32_t priority, std::uint32_t operation) {
     const std::uint32_t subcontext = tasks_.at(operation).packet.subcontext;
-    if (++seen[subcontext] <= table_.leaving_for(subcontext)) return;
+    if (++seen[subcontext] <= table_.leaving_for(subcontext) || !life_.task_may_leave(lists_.expected())) return;
     const auto may = [&](std::uint32_t other) {
       return shares_.may_displace(subcontext, table_.leaving_for(subcontext), other, table_.leaving_of(other));
     };
@@ -271,7 +271,7 @@ void TaskDispatcher::ask_for_slots() {
 // What is left of an evicted task waits at the head of its list, once it is known in memory how far the task has come.
 void TaskDispatcher::on_evicted(const protocol::EvictedPacket& packet, std::uint32_t) {
   if (!packet.evicted && packet.gone) {
-    gone(tasks_.at(packet.operation));
+    gone(packet);
     return;
   }
   if (!packet.evicted) {
@@ -319,8 +319,10 @@ void TaskDispatcher::entered(Task& task) {
 }
 
 // The distributor knows nothing of it any more. If the task was on its way there, it has to go once more.
-void TaskDispatcher::gone(Task& task) {
+void TaskDispatcher::gone(const protocol::EvictedPacket& packet) {
+  Task& task = tasks_.at(packet.operation);
   task.packet.anew = true;
+  task.packet.progress.start = packet.progress.start;
   if (task.state != State::running) return;
   table_.leave(task.operation());
   shares_.leave(task.packet.subcontext);

@@ -173,7 +173,7 @@ class TaskDispatcher final : private EventHandler {
   void go(Task& task);
   void send(Task& task);
   void entered(Task& task);
-  void gone(Task& task);
+  void gone(const protocol::EvictedPacket& packet);
   bool has_ended(Task& task);
   void end(Task& task, const protocol::TaskDonePacket& done);
   bool ask(std::optional<TableView::Operation> victim);

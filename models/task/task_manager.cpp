@@ -146,6 +146,7 @@ void TaskManager::task_sent(Task& task) {
 
 // A fault of a saved CTA of it, which was restored in the meantime, or a record that makes no sense has ended it.
 void TaskManager::task_sent_again(Task& task) {
+  records_.back(task);
   if (task.status == DoneStatus::faulted) grow_out_.send({task.operation(), 0, false, true});
 }
 

@@ -70,6 +70,7 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   void task_sent(Task& task) override;
   void task_sent_again(Task& task) override;
   bool task_to_write(const Task& task) override { return records_.write_progress(task); }
+  bool task_may_leave(std::size_t asked) override { return records_.spares_one(asked); }
   void task_run_over(Task& task) override;
   void chain_effect(const ChainEffect& effect) override;
 

@@ -21,6 +21,13 @@ std::uint64_t progress_word(const protocol::TaskProgress& progress) {
 
 }  // namespace
 
+TaskRecords::TaskRecords(OpenTasks& tasks, LaunchScheduler& scheduler, const Setup& setup, std::uint32_t places)
+    : tasks_(tasks), scheduler_(scheduler), setup_(setup), places_(places), most_out_([&setup, places] {
+        const std::uint64_t records = setup.memory.tasks.pool.count;
+        const std::uint64_t held = 2 * std::uint64_t{places} + 1;
+        return std::max<std::uint64_t>(1, records > held ? (records - held) / 2 : 0);
+      }()) {}
+
 void TaskRecords::request(const Task& task) {
   if (task.head) {
     waiting_.push_head(task.urgency(), task.operation());
@@ -110,6 +117,7 @@ bool TaskRecords::read(const Task& task) {
 // A saved CTA that was to be restored, or a CGA, lies in memory as it is.
 bool TaskRecords::write_progress(const Task& task) {
   if (!setup_.memory.any() || task.origin == Task::Origin::restored) return false;
+  if (task.of_host()) out_.insert(task.operation());
   if (task.tmd.address == 0) {
     prepare(task);
     return true;
@@ -124,6 +132,7 @@ bool TaskRecords::write_progress(const Task& task) {
 }
 
 void TaskRecords::give_back(const Task& task) {
+  back(task);
   if (task.tmd.address == 0 || task.tmd.address == task.record()) return;
   scheduler_.enter(release_chain(setup_.memory.part_at(task.tmd.address), task.tmd.address));
 }
@@ -194,6 +203,7 @@ bool TaskRecords::take_progress(Task& task, const RecordRead& read) const {
 
 void TaskRecords::reset() {
   waiting_.clear();
+  out_.clear();
   holding_ = {};
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <set>
+#include <unordered_set>
 
 #include "arch/sm_limits.h"
 #include "task/launch_scheduler.h"
@@ -36,9 +37,8 @@ class TaskRecords {
     bool all = false;  // every task of the host has a record from the start
   };
 
-  // `places`: tasks of a subcontext that may hold a TMD before they are sent.
-  TaskRecords(OpenTasks& tasks, LaunchScheduler& scheduler, const Setup& setup, std::uint32_t places)
-      : tasks_(tasks), scheduler_(scheduler), setup_(setup), places_(places) {}
+  // `places`: tasks of a subcontext that may hold a TMD before they are sent; as many can hold one while they run.
+  TaskRecords(OpenTasks& tasks, LaunchScheduler& scheduler, const Setup& setup, std::uint32_t places);
 
   // Such a task is given a TMD before it joins a list.
   bool wanted(const Task& task) const { return task.taken_in() && (task.launches || of_all()); }
@@ -55,6 +55,11 @@ class TaskRecords {
   // How far an evicted task has come is written; ProgressWritten follows, or RecordPrepared for one that had no record.
   // False: it is kept without memory.
   bool write_progress(const Task& task);
+  // It has been sent again, or has ended.
+  void back(const Task& task) { out_.erase(task.operation()); }
+  // Evicted tasks of the host keep their records for as long as they are out: at most half of those that tasks of the
+  // host that wait and run leave, so that what these launch finds some (TSK-15).
+  bool spares_one(std::size_t asked) const { return !setup_.memory.any() || out_.size() + asked < most_out_; }
   // A record that no CTA of the task launches from goes back.
   void give_back(const Task& task);
 
@@ -76,7 +81,9 @@ class TaskRecords {
   LaunchScheduler& scheduler_;
   const Setup setup_;
   const std::uint32_t places_;
-  PriorityLists waiting_;  // operations of tasks without a TMD
+  const std::size_t most_out_;
+  std::unordered_set<std::uint32_t> out_;  // operations of evicted tasks of the host; counted only
+  PriorityLists waiting_;                  // operations of tasks without a TMD
   // By subcontext, priorities of those that have one, or are being given one, and were not sent.
   std::array<std::multiset<std::int32_t>, arch::kSubcontexts> holding_;
 };

@@ -152,14 +152,15 @@ void GpuParams::check() const {
                     machine.memory, cga_memory().bytes(), arch::kSubcontexts, cwd.memory_slots, gpc.cga_memory),
         "lower memory_slots or cga_memory, or raise memory");
   }
-  // Tasks of the host hold records while they wait for a slot, while they have one, and while they are evicted: what
-  // they launch needs records as well (TSK-15). One more is for the head of a list.
-  const std::uint64_t held = 2 * std::uint64_t{cwd.table_slots} + cwd.evicted_tasks + 1;
+  // Tasks of the host hold records while they wait for a slot, while they have one, and while they are evicted, of
+  // which one at least is to be possible: what they launch needs records as well (TSK-15). One more is for the head of
+  // a list.
+  const std::uint64_t held = 2 * std::uint64_t{cwd.table_slots} + std::min(cwd.evicted_tasks, 1U) + 1;
   if (nested_memory().any() && task.nested.pending_launches <= held) {
     throw InputError(
         fmt::format("gpu.task.nested.pending_launches is {}, and tasks of the host alone can hold {}: twice "
-                    "gpu.cwd.table_slots ({}), gpu.cwd.evicted_tasks ({}) and one",
-                    task.nested.pending_launches, held, cwd.table_slots, cwd.evicted_tasks),
+                    "gpu.cwd.table_slots ({}), one that is evicted, and one",
+                    task.nested.pending_launches, held, cwd.table_slots),
         "raise pending_launches, or lower the others");
   }
   if (sm.nested.save == sm::SavePolicy::wanted && cwd.preemption != cwd::PreemptionMode::instruction) {

@@ -144,12 +144,18 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
     }
   }
   // A task that is gone has been sent in vain, if it has been sent.
-  void gone(std::uint32_t operation) {
+  void gone(const protocol::EvictedPacket& packet) {
+    const std::uint32_t operation = packet.operation;
     log_.gone.push_back(operation);
-    for (protocol::TaskPacket& task : first_) task.anew = task.anew || task.operation == operation;
+    for (protocol::TaskPacket& task : first_) {
+      if (task.operation != operation) continue;
+      task.anew = true;
+      task.progress.start = packet.progress.start;
+    }
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       if (tasks_[i].operation != operation) continue;
       tasks_[i].anew = true;
+      tasks_[i].progress.start = packet.progress.start;
       if (waits_.count(operation) != 0 || out_.count(operation) != 0) continue;
       ++log_.in_vain;
       domain_.schedule_in(0, *this, kBack, i);
@@ -157,7 +163,7 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
   }
   void on_evicted(const protocol::EvictedPacket& packet, std::uint32_t) {
     if (packet.gone && !packet.evicted) {
-      gone(packet.operation);
+      gone(packet);
       return;
     }
     log_.evicted.push_back({domain_.now(), packet});

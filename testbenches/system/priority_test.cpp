@@ -209,4 +209,58 @@ TEST_CASE("with no record left, a task at the head is given one before equals th
   lab.gpu.check_quiescent();
 }
 
+// Lists of one or two entries, a small table, records of all tasks or of some: whoever waits, and wherever, everything
+// ends, and every CTA runs once.
+TEST_CASE("a machine with tiny lists and a tiny table ends whatever it is given",
+          "[system][TSK-01][TSK-02][TSK-03][TSK-12]") {
+  double evictions = 0;
+  double waits = 0;
+  double restores = 0;
+  for (const std::uint64_t seed : seeds(12)) {
+    CAPTURE(seed);
+    Random random(seed);
+    SimFixture fixture;
+    const auto number = [](std::uint32_t value) { return std::to_string(value); };
+    GpuLab lab(preset_params(
+        "small",
+        {"gpu.cwd.table_slots=" + number(random.between(1, 3)), "gpu.sm.nested.launch_cycles=50",
+         "gpu.cwd.evicted_tasks=" + number(random.between(1, 3)), "gpu.sm.nested.save_delay=500",
+         "gpu.task.list_entries=" + number(random.between(1, 2)), "gpu.task.list_insert=" + number(random.below(200)),
+         "gpu.task.list_take=" + number(random.below(200)),
+         std::string("gpu.task.host_records=") + (random.chance(60) ? "true" : "false")}));
+    CtaTimes times;
+    lab.observation.ctas = &times;
+    std::map<std::uint32_t, std::uint32_t> ctas;
+    Launchers launchers(lab, 3, 2000);
+    for (std::uint32_t i = 0; i < 8; ++i) ctas[launchers.submit(random.below(60'000), random.chance(20))] = 1;
+    for (std::uint32_t i = 0; i < 20; ++i) {
+      const std::uint32_t operation = 5000 + i;
+      ctas[operation] = random.between(1, 60);
+      const auto priority = static_cast<std::int32_t>(random.below(4));
+      protocol::SubmitPacket packet = timed(operation, i, priority, ctas[operation], 500, 4000, 1024);
+      packet.head = random.chance(20);
+      lab.host.submit(random.below(60'000), packet);
+    }
+    run_until_idle();
+    REQUIRE(lab.host.results.size() == ctas.size());
+    lab.gpu.check_quiescent();
+    for (const auto& [operation, count] : ctas) {
+      CAPTURE(operation);
+      REQUIRE(lab.host.results.at(operation).status == protocol::DoneStatus::ok);
+      REQUIRE(times.ends[operation].size() == count);
+      std::vector<std::uint64_t> seen;
+      for (const CtaListener::Cta& cta : times.ends[operation]) seen.push_back(cta.index);
+      std::sort(seen.begin(), seen.end());
+      for (std::uint32_t i = 0; i < count; ++i) REQUIRE(seen[i] == i);
+    }
+    REQUIRE(lab.stat("task.children") == 8 * 3);
+    evictions += lab.stat("task.evictions");
+    waits += lab.stat("task.list_waits");
+    restores += lab.stat("task.restores");
+  }
+  CHECK(evictions > 50);
+  CHECK(waits > 50);
+  CHECK(restores > 10);
+}
+
 }  // namespace system_priority_test
