@@ -148,6 +148,13 @@ void TmdqSubmitter::hold_ended(std::uint32_t queue) {
   const std::size_t op = queues_[queue].op;
   results_[op].done = known_[op] = true;
   results_[op].end = static_cast<double>(domain.now()) - static_cast<double>(lead_);
+  if (gpu_.timeline != nullptr) {
+    const Cycle begin = domain.now() - static_cast<Cycle>(workload_.ops[op].duration);
+    const std::string stream = gpu_.streams.of(static_cast<std::uint32_t>(workload_.ops[op].stream));
+    gpu_.timeline->slice(gpu_.timeline->track(gpu_.prefix + " streams", stream), domain.time_of(begin),
+                         domain.time_of(domain.now()), gpu_.labels.of(static_cast<std::uint32_t>(op)),
+                         {{"operation", static_cast<std::int64_t>(op)}, {"ctas", 0}});
+  }
   ++done_;
   ++copies_;
   ++domain.observation().progress;

@@ -387,7 +387,9 @@ TEST_CASE("no interleaving of a host's pushes, the device's and completions lose
                                             {3, 2, 0, 2},
                                             {2, 2, 1, 2},
                                             {1, 1, 2, 2},
-                                            {2, 1, 1, 2}}) {
+                                            {2, 1, 1, 2},
+                                            {3, 3, 2, 1},
+                                            {5, 2, 0, 2}}) {
     const Explored found = explore(Race<CompleteSteps>(good(size.tasks, size.records), size.threads, size.schedulers));
     show(std::to_string(size.tasks) + " tasks of the host in " + std::to_string(size.records) + " TMDs, " +
              std::to_string(size.threads) + " of the device, " + std::to_string(size.schedulers) + " chains",

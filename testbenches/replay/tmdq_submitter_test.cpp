@@ -154,8 +154,11 @@ TEST_CASE("streams that are TMDQs do what streams and packets do", "[replay][TSK
   for (const std::uint64_t seed : seeds(12)) {
     CAPTURE(seed);
     Random random(seed);
-    const Workload w = random_workload(random, random.between(5, 80));
+    Workload w = random_workload(random, random.between(5, 80));
+    const std::uint32_t subcontexts = random.between(1, 3);
+    for (workload::Op& op : w.ops) op.kernel.subcontext = static_cast<std::uint8_t>(op.stream % subcontexts);
     Run how;
+    if (subcontexts > 1 && random.chance(50)) how.params.cwd.partition = protocol::PartitionMode::dynamic;
     how.params.machine.timing = mode;
     how.pace = random.chance(50) ? Pace::asap : Pace::recorded;
     how.params.cwd.table_slots = random.between(1, 16);
@@ -225,6 +228,7 @@ TEST_CASE("a task of the host waits for all that it launches, at depth 1 and bel
   CHECK(s.tmdqs);
   Run how;
   how.regions = {"sum"};
+  how.options.host.tmds = 3;  // used again, with other arguments
   if (shared) how.params.task.nested.shared_by = task::ContextSharing::grid;
   how.params.sm.nested.save = save;
   how.params.sm.nested.save_delay = 100;
