@@ -346,7 +346,7 @@ TEST_CASE("what is wrong with a launch is said, with the line and a remedy", "[w
   CHECK_THAT(error("stream_create: lane"), Contains("has a meaning of its own"));
   CHECK_THAT(error("append: {queue: job, value: 1}"),
              Contains("there is no queue job") && Contains("in the list `queues`"));
-  CHECK_THAT(error("queue_close: job"), Contains("there is no queue job") && Contains("p.yaml:8"));
+  CHECK_THAT(error("queue_close: job"), Contains("there is no queue job") && Contains("p.yaml:9"));
   CHECK_THAT(error("launch: {kernel: k, queue: job}"), Contains("there is no queue job"));
   CHECK_THAT(error("launch: {kernel: leaf, queue: jobs}"), Contains("kernel leaf has no program"));
   CHECK_THAT(error("launch: {kernel: k, queue: jobs, grid: 2}"), Contains("are those of its queue"));
@@ -372,7 +372,8 @@ TEST_CASE("a launch of a queue task names the queue, and a close the same", "[wo
   }
   REQUIRE(open.closes.size() == 2);
   for (const std::uint64_t queue : open.closes) CHECK(queue == open.address("more"));
-  CHECK(open.names.back() == "exit");
+  CHECK(open.names.front() == "launch k (line 9)");
+  CHECK(open.names.at(1) == "queue_close more (line 10)");
   const Asked plain("  - launch: {kernel: k, queue: jobs}", 1);
   CHECK(plain.children.at(0).launch.queue == plain.address("jobs"));
   CHECK_FALSE(plain.children.at(0).launch.held_open);

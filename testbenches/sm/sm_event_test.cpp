@@ -114,6 +114,26 @@ TEST_CASE("a program that makes an event is told that no record is free; recordi
   }
 }
 
+TEST_CASE("an event that is destroyed may not be used any more, whatever has its place", "[sm][TSK-11]") {
+  const bool again = GENERATE(false, true);
+  for (const OpCode code : {OpCode::event_record, OpCode::stream_wait, OpCode::event_destroy}) {
+    NestedBench bench(TimingMode::at, 1);
+    ListProgram program(8);
+    program.event_create(2);
+    program.event(OpCode::event_destroy, handle, ListProgram::constant(0), {{2, 2}});
+    if (again) program.event_create(4);
+    program.event(code, handle, ListProgram::constant(0), {{2, 2}});
+    program.exit();
+    bench.start_parent(std::move(program));
+    run_until_idle();
+    REQUIRE(bench.faults.size() == 1);
+    CHECK(bench.faults[0].kind == arch::FaultKind::child);
+    CHECK(bench.faults[0].operation == code);
+    CHECK(bench.word(bench.nested.tasks.pool.base + arch::ring::kUsed) == (again ? 1 : 0));
+    CHECK(bench.stat("nested.refused") == 0);
+  }
+}
+
 TEST_CASE("what is no event of the program, or no stream, is a fault", "[sm][TSK-11]") {
   const std::uint64_t number =
       GENERATE(std::uint64_t{0}, arch::launch_handle(0x40, 2), arch::launch_handle(kNestedBase + 0x1000, 2));

@@ -80,7 +80,7 @@ TEST_CASE("a CTA that goes wrong after it was saved ends its operation, and the 
       CHECK(fault.task == bad);
       CHECK(machine.observation.labels.of(fault.task) == "parents " + std::to_string(bad));
       CHECK(fault.subcontext == bad + 2);
-      CHECK(fault.sm == guilty.sm);
+      CHECK(fault.sm == guilty.sms.back());
       CHECK(fault.cta == kGuilty);
       CHECK(fault.cta_x == kGuilty);
       CHECK(fault.warp == plan.warp);
@@ -225,6 +225,7 @@ TEST_CASE("random operations, some of them guilty, on a machine that is short of
       sets = with(sets, {"gpu.cwd.active_pool=0", "gpu.cwd.pending_pool=0"});
       sets.push_back("gpu.task.nested.memory=" + std::to_string(random.between(5, 20) / 1000.0));  // a few chunks
     }
+    CAPTURE(sets.front());
     const bool shared = random.chance(40);
     if (shared) sets.push_back("gpu.task.nested.shared_by=grid");
     SimFixture sim;
