@@ -156,12 +156,29 @@ void RoomMaker::ask_claimed(const TaskEntry& entry) {
   }
 }
 
-// The most urgent task that waits for something that CTAs hold wants slots; one that finds no slot of the task table,
-// which tasks hold whose CTAs wait, wants as many as there are.
+// Nobody has come or gone for a while: others may wait to come in, for tasks whose CTAs wait for them.
+bool RoomMaker::table_stands_full() {
+  if (table_.in_slots() < context_.params.table_slots) {
+    full_since_ = 0;
+    return false;
+  }
+  std::uint64_t newest = 0;
+  for (const std::uint32_t slot : table_.used()) newest = std::max(newest, table_.at(slot).order);
+  const Cycle again = context_.params.preempt_again;
+  if (full_since_ == 0 || newest != newest_) {
+    full_since_ = std::max<Cycle>(1, context_.now());
+    newest_ = newest;
+    context_.timebase.schedule(full_since_ + again, *this, kStandsFull);
+  }
+  return context_.now() >= full_since_ + again;
+}
+
+// The most urgent task that waits for something that CTAs hold wants slots; whoever finds no slot of the task table
+// wants as many as there are.
 void RoomMaker::tell_wanted(const WaitLog& waits) {
   if (!saves_wanted_) return;
   const std::uint32_t all = capacity_[arch::Resource::ctas];
-  if (table_.in_slots() >= context_.params.table_slots) return want(all, capacity_);
+  if (table_stands_full()) return want(all, capacity_);
   for (const std::uint32_t slot : table_.waiting()) {
     const TaskEntry& entry = table_.at(slot);
     switch (waits.reason(slot)) {
@@ -227,12 +244,13 @@ void RoomMaker::update() {
     ends_ = 0;
   } else if (ends_ == 0) {
     ends_ = context_.now() + context_.params.time_slice;
-    context_.timebase.schedule(ends_, *this, 0);
+    context_.timebase.schedule(ends_, *this, kSliceEnds);
   }
 }
 
-void RoomMaker::on_event(std::uint32_t, std::uint64_t) {
-  if (ends_ != context_.now()) return;
+void RoomMaker::on_event(std::uint32_t kind, std::uint64_t) {
+  if (kind == kStandsFull && full_since_ != 0) slice_sink_();
+  if (kind == kStandsFull || ends_ != context_.now()) return;
   ends_ = 0;
   const std::vector<std::uint32_t> work = with_work();
   if (work.size() < 2) return;
@@ -258,6 +276,7 @@ void RoomMaker::reset() {
   current_ = 0;
   ends_ = 0;
   wanted_ = 0;
+  full_since_ = 0;
 }
 
 }  // namespace heddle::cwd

@@ -23,7 +23,7 @@ class RoomMaker final : private EventHandler {
             const arch::ResourceVector& capacity, const std::vector<std::uint32_t>& sm_priority,
             std::uint32_t cgas_per_gpc, bool saves_wanted, PacketSender<protocol::AbortPacket>& out);
 
-  // Called when another subcontext may start CTAs from now on.
+  // Called when another subcontext may start CTAs from now on, or when tasks are to be looked at again.
   void on_slice(std::function<void()> sink) { slice_sink_ = std::move(sink); }
 
   // The task waits for room, and less urgent ones could make some: has it not asked already?
@@ -57,6 +57,8 @@ class RoomMaker final : private EventHandler {
     Counter& slices = counter("time_slices", "slices", "times that the machine went from one subcontext to another");
   };
 
+  enum Event : std::uint32_t { kSliceEnds, kStandsFull };
+  bool table_stands_full();
   bool slices() const { return context_.params.time_slice > 0; }
   std::vector<InTheWay> in_the_way(const TaskEntry& entry, bool stopped) const;
   bool look_for_claim(TaskEntry& entry, const std::vector<bool>& usable, bool stopped);
@@ -79,6 +81,8 @@ class RoomMaker final : private EventHandler {
   ClusterClaims claims_;
   std::function<void()> slice_sink_;
   const bool saves_wanted_;
+  Cycle full_since_ = 0;      // the task table, by the same tasks; 0: it has a free slot
+  std::uint64_t newest_ = 0;  // of those tasks
   std::uint32_t wanted_ = 0;  // CTAs on each SM
   arch::ResourceVector wanted_need_;
   std::uint32_t current_ = 0;  // subcontext

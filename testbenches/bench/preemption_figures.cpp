@@ -53,7 +53,8 @@ Setting setting_of(const std::string& preset) {
 struct Outcome {
   std::map<std::string, std::vector<double>> wait;  // from submission to the first CTA, of each launch
   std::map<std::string, double> end;                // of the last CTA
-  double saved = 0;                                 // CTAs
+  double saved = 0;                                 // CTAs that made room
+  double waited = 0;                                // CTAs that were saved while they waited
 };
 
 Outcome run(const std::string& text) {
@@ -80,6 +81,13 @@ Outcome run(const std::string& text) {
     outcome.end[name] = std::max(outcome.end[name], done.results[i].end / 1e3);
   }
   outcome.saved = done.observation->stats.to_json()["gpu0.cwd.ctas_preempted"]["value"].get<double>();
+  const auto stats = done.observation->stats.to_json();
+  for (const auto& [path, stat] : stats.items()) {
+    const std::string saves = ".nested.saves";
+    const bool ends = path.size() > saves.size() && path.compare(path.size() - saves.size(), saves.size(), saves) == 0;
+    if (ends) outcome.waited += stat.at("value").get<double>();
+  }
+  outcome.waited -= outcome.saved;
   return outcome;
 }
 
@@ -228,6 +236,37 @@ void starvation(const Setting& setting) {
   claim(waits[100] < 0.8 * waits[0] && waits[20] < waits[100], "a task that waits becomes more urgent");
 }
 
+// Parents of 512 threads and 48 KiB, four to an SM, that wait for one child each of the same size.
+void parents(const Setting& setting) {
+  print(
+      "### Parents that wait\n\n| parents, of as many as fit | saving | time, us | saves |\n| ---: | --- | ---: | ---: "
+      "|\n");
+  for (const std::uint32_t percent : {25U, 50U, 100U}) {
+    std::map<std::string, double> saves;
+    for (const std::string policy : {"off", "wait", "wanted"}) {
+      if (policy == "off" && percent == 100) {
+        print("| 100 % | off | does not end | |\n");
+        continue;
+      }
+      const Outcome o = run(fmt::format(
+          "heddle: 1\ngpu: {}\nconfig: {{gpu: {{sm: {{nested: {{save: {}}}}}, cwd: {{preemption: instruction, "
+          "active_pool: 0}}}}}}\nkernels:\n"
+          "  - {{name: child, grid: 1, block: 512, shared: 48 KiB, program: [{{compute: {{unit: int32, count: "
+          "2000}}}}]}}\n"
+          "  - name: parent\n    grid: {}\n    block: 512\n    shared: 48 KiB\n    program:\n"
+          "      - if: {{cond: thread == 0, then: [{{launch: {{kernel: child}}}}]}}\n      - wait_children\n"
+          "submit: [{{kernel: parent, stream: a}}]\n",
+          setting.preset, policy, 4 * setting.sms * percent / 100));
+      saves[policy] = o.waited;
+      print(fmt::format("| {} % | {} | {:.0f} | {:.0f} |\n", percent, policy, o.end.at("parent"), o.waited));
+    }
+    claim(saves["wanted"] <= saves["wait"], "no more are saved when they are wanted than when they wait");
+    if (percent < 100) claim(saves["wanted"] == 0, "nobody is saved whose slot nobody wants");
+    if (percent == 100) claim(saves["wanted"] > 0, "a machine full of parents goes on");
+  }
+  print("\n");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -238,5 +277,6 @@ int main(int argc, char** argv) {
   cluster_inversion(setting);
   slices(setting);
   starvation(setting);
+  parents(setting);
   return good ? 0 : 1;
 }

@@ -20,6 +20,7 @@ class Storm {
  public:
   explicit Storm(std::uint64_t seed) : random_(seed) {
     slices_ = random_.chance(40);
+    shared_ = random_.chance(30);
     const std::string save = pick({"off", "wait", "wanted"});
     // Parents that stay must fit.
     const std::string ctas = save == "off" ? "32" : pick({"2", "4", "8", "32"});
@@ -27,7 +28,7 @@ class Storm {
         "{{gpu: {{sm: {{limits: {{ctas: {}}}, nested: {{save: {}, save_delay: {}}}}}, cwd: {{preemption: instruction, "
         "preempt_again: {}{}}}, task: {{nested: {{shared_by: {}}}}}}}}}",
         ctas, save, random_.between(50, 3000), random_.between(300, 6000),
-        slices_ ? fmt::format(", time_slice: {}", random_.between(3000, 30'000)) : "", pick({"cta", "cta", "grid"}));
+        slices_ ? fmt::format(", time_slice: {}", random_.between(3000, 30'000)) : "", shared_ ? "grid" : "cta");
     const std::uint32_t kernels = random_.between(2, 4);
     for (std::uint32_t k = 0; k < kernels; ++k) add(k);
     const std::uint32_t urgent = random_.between(1, 5);
@@ -51,7 +52,8 @@ class Storm {
 
   void add(std::uint32_t k) {
     const std::string out = fmt::format("out{}", k);
-    const std::uint32_t kind = random_.below(6);
+    const std::uint32_t kind =
+        random_.below(shared_ ? 5 : 6);  // CGAs that share contexts are not saved while they wait
     const std::uint32_t grid = kind < 4 ? 4 * random_.between(3, 15) : 4 * random_.between(3, 6);
     const std::uint32_t rounds = 4 * random_.between(1, 6);
     const std::string in = subcontext();
@@ -152,6 +154,7 @@ class Storm {
 
   Random random_;
   bool slices_ = false;
+  bool shared_ = false;  // contexts
   std::string config_;
   std::string memory_;
   std::string kernels_;

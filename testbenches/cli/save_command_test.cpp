@@ -232,7 +232,7 @@ TEST_CASE("CTAs that wait keep their slots until somebody wants them, and a mach
     bool saves;
   };
   const std::vector<Case> cases = {
-      {"room for all", tree("{gpu: {sm: {" + wanted + "}}}", 4, 2, 31), false},
+      {"room for all", tree("{gpu: {sm: {" + wanted + ", active_pool: 0, pending_pool: 0}}}", 4, 2, 31), false},
       {"a tree that does not fit", tree("{gpu: {sm: {limits: {ctas: 1}, " + wanted + "}}}", 7, 2, 255), true},
       {"few places of the task table",
        tree("{gpu: {sm: {limits: {ctas: 2}, " + wanted + ", table_slots: 4}}}", 16, 1, 17), true},
