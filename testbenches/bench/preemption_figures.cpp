@@ -16,25 +16,16 @@
 
 #include "arch/gpu_observation.h"
 #include "arch/topology.h"
+#include "bench/figure_page.h"
 #include "cli/machines.h"
 #include "replay/simulation.h"
-
-int sc_main(int, char**) { return 0; }
 
 namespace {
 
 using namespace heddle;
-
-void print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
-}
-
-bool good = true;
-void claim(bool holds, const std::string& text) {
-  if (!holds) print("\nDoes not hold: " + text + "\n");
-  good = good && holds;
-}
+using figures::claim;
+using figures::good;
+using figures::print;
 
 struct Setting {
   std::string preset;

@@ -17,20 +17,17 @@
 
 #include "arch/gpu_observation.h"
 #include "arch/topology.h"
+#include "bench/figure_page.h"
 #include "cli/machines.h"
 #include "common/fair_progress.h"
 #include "replay/simulation.h"
 
-int sc_main(int, char**) { return 0; }
-
 namespace {
 
 using namespace heddle;
-
-void print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
-}
+using figures::claim;
+using figures::good;
+using figures::print;
 
 struct Setting {
   std::string preset;
@@ -236,12 +233,6 @@ Outcome run(const Setting& setting, const std::string& text) {
   outcome.ends = std::move(watch.ends);
   outcome.sms = std::move(watch.sms);
   return outcome;
-}
-
-bool good = true;
-void claim(bool holds, const std::string& text) {
-  if (!holds) print("\nDoes not hold: " + text + "\n");
-  good = good && holds;
 }
 
 void compare_ways(const Setting& setting, bool memory) {

@@ -272,6 +272,37 @@ TEST_CASE("CTAs that are to be saved when they are wanted need somebody who asks
   CHECK(finished.err.find("gpu.cwd.preemption") != std::string::npos);
 }
 
+TEST_CASE("an urgent task has as many CTAs saved as it needs, of less urgent ones alone", "[cli][TSK-16]") {
+  const std::string config =
+      "heddle: 1\ngpu: small\nconfig: {gpu: {cwd: {preemption: instruction, gpc_distances: [10, 40]}}}\nkernels:\n";
+  const auto hog = [](const char* name, int grid) {
+    return "  - {name: " + std::string(name) + ", grid: " + std::to_string(grid) +
+           ", block: 1024, program: [{loop: {var: i, to: 200, do: [{compute: {unit: int32, count: 200}}]}}]}\n";
+  };
+  const auto urgent = [](int grid) {
+    return "  - {name: urgent, grid: " + std::to_string(grid) + ", block: 1024, cycles: 1000}\n";
+  };
+  const TempDir dir;
+  for (const char* mode : {"at", "lt"}) {
+    CAPTURE(mode);
+    const auto run = [&](const std::string& kernels, const std::string& submit) {
+      dir.write("s.yaml", config + kernels + "submit:\n" + submit);
+      return run_well(dir, {"s.yaml", "--timing", mode});
+    };
+    // The last CTA of a machine that is full.
+    const Results one = run(hog("hog", 20) + urgent(1),
+                            "  - {kernel: hog, stream: a}\n  - {kernel: urgent, stream: b, at: 20 us, priority: 5}\n");
+    CHECK(stat(one, "gpu0.cwd.ctas_preempted") == 1);
+    CHECK(stat(one, "gpu0.task.launch_latency.max") < 60'000);  // ns; a CTA takes several times as long
+    // Every SM has a CTA that is more urgent, and one that is less.
+    const Results some = run(hog("more", 10) + hog("less", 10) + urgent(4),
+                             "  - {kernel: more, stream: a, priority: 9}\n  - {kernel: less, stream: b, at: 5 us}\n"
+                             "  - {kernel: urgent, stream: c, at: 20 us, priority: 5}\n");
+    CHECK(stat(some, "gpu0.cwd.ctas_preempted") == 4);
+    CHECK(stat(some, "gpu0.task.launch_latency.max") < 60'000);
+  }
+}
+
 TEST_CASE("subcontexts have the machine in turn, and compute the same", "[cli][TSK-16]") {
   std::string text =
       "heddle: 1\ngpu: small\nmemory: [{name: out, bytes: 4 KiB}]\nsubcontexts: [{id: 1}, {id: 2}]\nkernels:\n";
