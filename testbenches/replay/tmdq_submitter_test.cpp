@@ -307,7 +307,7 @@ kernels:
   - name: bad
     grid: 1
     block: 32
-    program: [{store: {value: 1, at: "1 << 45"}}]
+    program: [{store: {value: 1, type: u32, at: "1 << 45"}}]
   - name: good
     grid: 1
     block: 32
