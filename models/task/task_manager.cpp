@@ -177,30 +177,30 @@ void TaskManager::finish(std::uint32_t operation, Cycle end) {
 }
 
 void TaskManager::chain_effect(const ChainEffect& effect) {
-  std::visit(Visitor{[this](const ChildRead& task) { read(task); },
-                     [this](const RecordPrepared& record) { prepared(record); },
-                     [this](const RecordRead& record) { read(record); },
-                     [this](const ProgressWritten& progress) { dispatcher_.come_back(tasks_.at(progress.task)); },
-                     [this](const ChildReady& ready) { launcher_.ready(ready); },
-                     [this](const TaskCompleted& task) { completed(task); },
-                     [this](const WakeContext& context) { launcher_.wake(context); },
-                     [this](const RestoreCta& cta) { launcher_.restore(cta); },
-                     [this](const RestoreCga& cga) { launcher_.restore(cga); },
-                     [this](const MarkOver& mark) {
-                       launcher_.forget(mark.record);
-                       events_.over(mark);
-                     },
-                     [this](const EventAwaited& wait) {
-                       launcher_.forget(wait.record);
-                       events_.awaited(wait);
-                     },
-                     [this](const QueueFound& queue) { queues_.found(queue); },
-                     [this](const QueueClosed& queue) { queues_.closed(queue); },
-                     [this](const ContextClosed& context) {
-                       if (const Task* task = tasks_.of_record(context.record)) queues_.context_closed(*task);
-                     },
-                     [this](const AccessFailed& access) { launcher_.failed(access); }},
-             effect);
+  std::visit(
+      Visitor{[this](const ChildRead& task) { read(task); }, [this](const RecordPrepared& record) { prepared(record); },
+              [this](const RecordRead& record) { read(record); },
+              [this](const ProgressWritten& progress) { dispatcher_.come_back(tasks_.at(progress.task)); },
+              [this](const ChildReady& ready) { launcher_.ready(ready); },
+              [this](const TaskCompleted& task) { completed(task); },
+              [this](const WakeContext& context) { launcher_.wake(context); },
+              [this](const RestoreCta& cta) { launcher_.restore(cta); },
+              [this](const RestoreCga& cga) { launcher_.restore(cga); },
+              [this](const MarkOver& mark) {
+                launcher_.forget(mark.record);
+                events_.over(mark);
+              },
+              [this](const EventAwaited& wait) {
+                launcher_.forget(wait.record);
+                events_.awaited(wait);
+              },
+              [this](const QueueFound& queue) { queues_.found(queue); },
+              [this](const QueueClosed& queue) { queues_.closed(queue); },
+              [this](const ContextClosed& context) {
+                if (const Task* task = tasks_.of_record(context.record)) queues_.context_closed(*task);
+              },
+              [this](const AccessFailed& access) { launcher_.failed(access); }},
+      effect);
 }
 
 void TaskManager::read(const ChildRead& effect) {

@@ -216,7 +216,7 @@ TEST_CASE("packets of a machine worked by hand", "[gpu][CWD-44][CWD-31]") {
   const Row rows[] = {
       {"cwd > task", "task done", 1, 32 + 64 + 64 + 2},
       {"task > cwd", "evict", 1, 32},
-      {"cwd > task", "evicted", 1, 32 + 3 + 64 + 3 + 60 + 64},  // CTA, size, arrival, start
+      {"cwd > task", "evicted", 1, 32 + 3 + 64 + 3 + 60 + 64},      // CTA, size, arrival, start
       {"task > cwd", "queue grows", 1, 32 + 31 + 2 + 32 + 64 + 4},  // a CTA that comes back, and where it lies
       {"cwd > task", "queue is idle", 1, 32 + 31},
       {"host > task > cwd", "partition", 4, 4 + 2 + 6 + 1 + 2 + 64},

@@ -397,9 +397,9 @@ TEST_CASE("events are recorded and waited for with the handle and the stream of 
 }
 
 TEST_CASE("the shipped scenarios of tasks and sharing are read", "[workload][TSK-05][TSK-11][PRT-01]") {
-  for (const char* name :
-       {"nested_quicksort", "nested_deadlock", "nested_streams", "nested_modes", "nested_events", "nested_queue",
-        "nested_sort", "host_tmdqs", "queue_task", "priorities", "partition_static", "partition_dynamic", "two_address_spaces"}) {
+  for (const char* name : {"nested_quicksort", "nested_deadlock", "nested_streams", "nested_modes", "nested_events",
+                           "nested_queue", "nested_sort", "host_tmdqs", "queue_task", "priorities", "partition_static",
+                           "partition_dynamic", "two_address_spaces"}) {
     CAPTURE(name);
     const Scenario s = read_scenario(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/" + name + ".yaml");
     CHECK_FALSE(s.description.empty());
