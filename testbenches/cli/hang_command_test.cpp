@@ -1,5 +1,6 @@
 // Runs that can never end, and how soon they are found out; and runs that only look as if they could not.
 #include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
