@@ -97,6 +97,7 @@ void ChildLauncher::ready(const ChildReady& effect) {
     if (observation_.timeline != nullptr) starting.behind->name = label(behind->operation());
     starting.parent = behind->launch.parent;
   }
+  starting.behind_event = effect.behind != 0 && behind == nullptr;
   // When what the first tail launch of the same grid waited for had ended.
   if (effect.owner != 0) starting.tails_from = behind == nullptr ? now() : behind->launch.tails_from;
   if (const Task* owner = tasks_.of_record(effect.owner); owner != nullptr) starting.parent = owner->operation();
@@ -161,6 +162,7 @@ Task ChildLauncher::make_child(const ChildRead& effect, const ChildRecord& child
   task.launch.child = child;
   task.launch.parent = parent == nullptr ? starting.parent : parent->operation();
   task.launch.behind = std::move(starting.behind);
+  task.launch.behind_event = starting.behind_event;
   task.launch.issued = starting.issued;
   task.launch.pushed = starting.pushed;
   task.launch.tails_from = starting.tails_from;
@@ -249,7 +251,8 @@ void ChildLauncher::note_end(const Task& task, Cycle end) {
 // Only launches that nothing held back count.
 void ChildLauncher::note_latency(const Task& task) {
   const Task::Launch& launch = task.launch;
-  if (task.start == 0 || !launch.issued || launch.behind || launch.child.mode == arch::LaunchMode::tail) return;
+  const bool held = launch.behind || launch.behind_event || launch.child.mode == arch::LaunchMode::tail;
+  if (task.start == 0 || !launch.issued || held) return;
   const auto part = [this](Cycle from, Cycle to) { return setup_.time.ns(to - std::min(from, to)); };
   stats_.child_latency.add(part(*launch.issued, task.start));
   stats_.child_launch.add(part(*launch.issued, launch.arrived));

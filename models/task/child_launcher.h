@@ -86,6 +86,7 @@ class ChildLauncher {
   struct Starting {
     std::optional<std::uint32_t> parent;
     std::optional<Task::Launch::Ahead> behind;
+    bool behind_event = false;
     std::optional<Cycle> issued;
     std::optional<Cycle> pushed;
     Cycle tails_from = 0;

@@ -51,6 +51,7 @@ struct Task {
     ChildRecord child;
     std::optional<std::uint32_t> parent;  // its operation
     std::optional<Ahead> behind;          // what ended right before it in its TMDQ
+    bool behind_event = false;            // that was no task
     std::optional<Cycle> issued;          // launch operation
     std::optional<Cycle> pushed;          // it is known to be behind others in its TMDQ
     Cycle tails_from = 0;                 // of a tail launch: all else of the grid that it follows had ended

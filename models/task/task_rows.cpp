@@ -117,7 +117,7 @@ void TaskRows::child(const Task& task, Cycle completed) {
                                                                : TaskWait::false_dependency;
     until(waits, launch.arrived, start, text_of(why, ahead.name, ahead.stream));
   } else {
-    until(waits, launch.arrived, start, TaskWait::launch);
+    until(waits, launch.arrived, start, launch.behind_event ? TaskWait::event : TaskWait::launch);
   }
   until(waits, launch.read, start, TaskWait::reads);
   before_start(waits, task, start);

@@ -10,6 +10,7 @@
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
 #include "arch/kernel_object.h"
@@ -221,6 +222,43 @@ TEST_CASE("streams above the TMDQs: a wait tells behind whom, and calls it a fal
     CHECK(drawn_marks == marks);
     CHECK(drawn.stat("task.false_dependencies") == static_cast<double>(marks.size()));
   }
+}
+
+TEST_CASE("a task whose stream waits for an event is drawn as waiting for it", "[system][TSK-08]") {
+  const bool waits = GENERATE(false, true);
+  SimFixture fixture;
+  DrawnGpu drawn({"gpu.sm.nested.launch_instructions=12"});
+  drawn.make_leaves(2);
+  auto program = std::make_shared<ListProgram>(6);
+  const auto event = [](const Warp& w, std::uint32_t) { return w.reg(2, 0) | std::uint64_t{w.reg(3, 0)} << 32; };
+  const auto leaf = [](std::uint32_t number, bool own) {
+    return [=](const Warp& w, std::uint32_t lane) {
+      arch::ChildLaunch launch;
+      launch.kernel = kObjects + number * arch::kKernelObjectBytes;
+      launch.stream = own ? w.reg(4, lane) : 0;
+      return launch;
+    };
+  };
+  program->event_create(2);
+  program->stream_create(4);
+  program->launch_child(leaf(0, false));
+  if (waits) {
+    program->event(arch::OpCode::event_record, event, ListProgram::constant(0), {{2, 2}});
+    program->event(arch::OpCode::stream_wait, event, ListProgram::of_register(4), {{2, 2}, {4, 1}});
+  }
+  program->launch_child(leaf(1, true), {{4, 1}});
+  program->event(arch::OpCode::event_destroy, event, ListProgram::constant(0), {{2, 2}});
+  program->exit();
+  drawn.run(program, 1);
+  const std::vector<Leaf> all = leaves(drawn, 2);
+  CHECK((all[1].run.begin > all[0].cta_end) == waits);
+  double waited = 0;
+  for (const Slice& slice : all[1].waits) {
+    if (slice.name == "behind an event of its stream") waited += slice.end - slice.begin;
+  }
+  CHECK((waited > static_cast<double>(kLong) / 2) == waits);
+  // What was held back says nothing of what a launch costs.
+  CHECK(drawn.observation.stats.to_json().at("gpu0.task.child_latency.count").at("value") == (waits ? 1 : 2));
 }
 
 TEST_CASE("streams of different contexts never share a TMDQ, those of one context do", "[system][TSK-07][TSK-11]") {
