@@ -149,7 +149,10 @@ void TaskManager::chain_effect(const ChainEffect& effect) {
                      [this](const RecordRead& record) { read(record); },
                      [this](const ProgressWritten& progress) { dispatcher_.come_back(tasks_.at(progress.task)); },
                      [this](const ChildReady& ready) { launcher_.ready(ready); },
-                     [this](const TaskCompleted& task) { completed(task); },
+                     [this](const TaskCompleted& effect) {
+                       const Task* task = tasks_.of_record(effect.record);
+                       if (task != nullptr) finish(task->operation(), timebase_.now());
+                     },
                      [this](const WakeContext& context) { launcher_.wake(context); },
                      [this](const RestoreCta& cta) { launcher_.restore(cta); },
                      [this](const RestoreCga& cga) { launcher_.restore(cga); },
@@ -176,10 +179,6 @@ void TaskManager::prepared(const RecordPrepared& effect) {
 void TaskManager::read(const RecordRead& effect) {
   Task& task = tasks_.at(effect.task);
   dispatcher_.fetched(task, records_.take_over(task, effect));
-}
-
-void TaskManager::completed(const TaskCompleted& effect) {
-  if (const Task* task = tasks_.of_record(effect.record); task != nullptr) finish(task->operation(), timebase_.now());
 }
 
 void TaskManager::reset() {

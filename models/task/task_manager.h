@@ -73,7 +73,6 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
 
   void prepared(const RecordPrepared& effect);
   void read(const RecordRead& effect);
-  void completed(const TaskCompleted& effect);
   void finish(std::uint32_t operation, Cycle end);
 
   Timebase& timebase_;
