@@ -40,6 +40,11 @@ struct LaunchPlace {
     const bool pooled = record >= memory.base() && record - memory.base() < memory.bytes();
     return pooled ? memory.part_at(record) : memory.of(task.packet.subcontext);
   }
+  // The same of the task of that TMD.
+  arch::LaunchMemory memory_of(const OpenTasks& tasks, std::uint64_t record) const {
+    const Task* task = tasks.of_record(record);
+    return task == nullptr ? memory.part_at(record) : memory_of(*task);
+  }
 };
 
 class ChildLauncher {

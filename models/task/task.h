@@ -159,16 +159,9 @@ class TaskLife {
   virtual void task_ready(Task& task) = 0;
   // It can never run. It is gone after the call.
   virtual void task_rejected(Task& task) = 0;
-  // It is about to be sent: true if its record is read first. fetched() of the dispatcher follows then.
-  virtual bool task_to_read(const Task& task) = 0;
   // It has been sent for the first time; or again, after its eviction.
   virtual void task_sent(Task& task) = 0;
   virtual void task_sent_again(Task& task) = 0;
-  // It has been evicted with something left: true if its progress is written. come_back() of the dispatcher follows
-  // then.
-  virtual bool task_to_write(const Task& task) = 0;
-  // One more task may be evicted, beside so many that have been asked: its record can be spared (TSK-15).
-  virtual bool task_may_leave(std::size_t asked) = 0;
   // Its run has ended, or never began. It can be gone after the call.
   virtual void task_run_over(Task& task) = 0;
 

@@ -103,13 +103,14 @@ void TableShares::reset() {
 using State = Task::State;
 
 TaskDispatcher::TaskDispatcher(Timebase& timebase, const std::string& name, OpenTasks& tasks, TaskLife& life,
-                               PacketSender<protocol::TaskPacket>& task_out,
+                               TaskRecords& records, PacketSender<protocol::TaskPacket>& task_out,
                                PacketSender<protocol::EvictPacket>& evict_out, const TableShares& shares,
                                const SchedulerTable::Costs& costs, const std::string& stat_prefix)
     : timebase_(timebase),
       name_(name + ".dispatcher"),
       tasks_(tasks),
       life_(life),
+      records_(records),
       task_out_(task_out),
       evict_out_(evict_out),
       lists_(
@@ -182,7 +183,7 @@ void TaskDispatcher::schedule(Task& task, Cycle out) {
 
 void TaskDispatcher::taken(Task& task) {
   if (has_ended(task)) return;
-  if (!life_.task_to_read(task)) fetched(task, true);
+  if (!records_.read(task)) fetched(task, true);
 }
 
 // A record that cannot be run ends its task as if the distributor had refused it, which is told of its beginning first.
@@ -252,7 +253,7 @@ void TaskDispatcher::ask_for_slots() {
   if (!evicts_) return;
   if (!shares_.partitioned()) {
     const PriorityLists& lists = lists_.lists();
-    while (table_.leaving() < lists.size() && life_.task_may_leave(lists_.expected())) {
+    while (table_.leaving() < lists.size() && records_.spares_one(lists_.expected())) {
       if (!ask(table_.evict_for(lists.priority_at(table_.leaving()), 0, [](std::uint32_t) { return true; }))) return;
     }
     return;
@@ -260,7 +261,7 @@ void TaskDispatcher::ask_for_slots() {
   std::array<std::uint32_t, TableShares::kSubcontexts> seen{};
   lists_.lists().each([&](std::int32_t priority, std::uint32_t operation) {
     const std::uint32_t subcontext = tasks_.at(operation).packet.subcontext;
-    if (++seen[subcontext] <= table_.leaving_for(subcontext) || !life_.task_may_leave(lists_.expected())) return;
+    if (++seen[subcontext] <= table_.leaving_for(subcontext) || !records_.spares_one(lists_.expected())) return;
     const auto may = [&](std::uint32_t other) {
       return shares_.may_displace(subcontext, table_.leaving_for(subcontext), other, table_.leaving_of(other));
     };
@@ -290,7 +291,7 @@ void TaskDispatcher::on_evicted(const protocol::EvictedPacket& packet, std::uint
       task.packet.resumed = true;
       task.packet.progress = packet.progress;
       task.packet.anew = packet.gone;
-      task.leave.writing = life_.task_to_write(task);
+      task.leave.writing = records_.write_progress(task);
       if (!task.leave.writing) lists_.come_back(task);
     }
     ++timebase_.observation().progress;

@@ -17,6 +17,7 @@
 #include "task/scheduler_table.h"
 #include "task/task.h"
 #include "task/task_params.h"
+#include "task/task_records.h"
 
 namespace heddle::task {
 
@@ -138,7 +139,7 @@ class TableShares {
 class TaskDispatcher final : private EventHandler {
  public:
   // A credit of `task_out` is a free slot of the task table; `shares`: who may have it.
-  TaskDispatcher(Timebase& timebase, const std::string& name, OpenTasks& tasks, TaskLife& life,
+  TaskDispatcher(Timebase& timebase, const std::string& name, OpenTasks& tasks, TaskLife& life, TaskRecords& records,
                  PacketSender<protocol::TaskPacket>& task_out, PacketSender<protocol::EvictPacket>& evict_out,
                  const TableShares& shares, const SchedulerTable::Costs& costs, const std::string& stat_prefix);
 
@@ -183,6 +184,7 @@ class TaskDispatcher final : private EventHandler {
   const std::string name_;
   OpenTasks& tasks_;
   TaskLife& life_;
+  TaskRecords& records_;
   PacketSender<protocol::TaskPacket>& task_out_;
   PacketSender<protocol::EvictPacket>& evict_out_;
   bool evicts_ = false;

@@ -31,12 +31,12 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
                  {params.nested.in_flight, timebase.cost(params.nested.schedule_cycles),
                   std::max<Cycle>(1, params.nested.retry)},
                  stat_prefix),
-      dispatcher_(timebase, name, tasks_, *this, ports.task, ports.evict,
+      records_(tasks_, scheduler_, {setup.limits, setup.place.codes, setup.place.memory, params.host_records},
+               std::max(setup.task_slots, 1U)),
+      dispatcher_(timebase, name, tasks_, *this, records_, ports.task, ports.evict,
                   {setup.task_slots, params.table_guarantee / 100, setup.partitioned},
                   {params.list_entries, timebase.cost(params.list_insert), timebase.cost(params.list_take)},
                   stat_prefix),
-      records_(tasks_, scheduler_, {setup.limits, setup.place.codes, setup.place.memory, params.host_records},
-               std::max(setup.task_slots, 1U)),
       grow_out_(ports.grow),
       queues_(timebase.observation(), tasks_, *this, scheduler_, setup.place.codes, setup.place.memory, ports.grow,
               stat_prefix),
@@ -66,7 +66,7 @@ void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
       scheduler_.enter(wake_cga_chain(place_.memory.part_at(packet.record), packet.record));
       break;
     case ChildPacket::Kind::ended:
-      scheduler_.enter(ended_chain(memory_of(packet.record), packet.record));
+      scheduler_.enter(ended_chain(place_.memory_of(tasks_, packet.record), packet.record));
       break;
     case ChildPacket::Kind::appended:
       queues_.appended(packet.record, packet.ticket);
@@ -88,12 +88,6 @@ void TaskManager::on_push(const protocol::SubmitPacket& packet) {
   streams_.pushed(packet);
   if (packet.kind == protocol::SubmitKind::start) launcher_.start(packet.record, std::nullopt);
   ++timebase_.observation().progress;
-}
-
-// Of a task that is open. TMDs that the host has pushed lie in no pool.
-arch::LaunchMemory TaskManager::memory_of(std::uint64_t record) const {
-  const Task* task = tasks_.of_record(record);
-  return task == nullptr ? place_.memory.part_at(record) : place_.memory_of(*task);
 }
 
 // On the way to its list a task's queue is looked up.
@@ -182,7 +176,10 @@ void TaskManager::chain_effect(const ChainEffect& effect) {
               [this](const RecordRead& record) { read(record); },
               [this](const ProgressWritten& progress) { dispatcher_.come_back(tasks_.at(progress.task)); },
               [this](const ChildReady& ready) { launcher_.ready(ready); },
-              [this](const TaskCompleted& task) { completed(task); },
+              [this](const TaskCompleted& effect) {
+                const Task* task = tasks_.of_record(effect.record);
+                if (task != nullptr) finish(task->operation(), timebase_.now());
+              },
               [this](const WakeContext& context) { launcher_.wake(context); },
               [this](const RestoreCta& cta) { launcher_.restore(cta); },
               [this](const RestoreCga& cga) { launcher_.restore(cga); },
@@ -222,10 +219,6 @@ void TaskManager::prepared(const RecordPrepared& effect) {
 void TaskManager::read(const RecordRead& effect) {
   Task& task = tasks_.at(effect.task);
   dispatcher_.fetched(task, records_.take_over(task, effect));
-}
-
-void TaskManager::completed(const TaskCompleted& effect) {
-  if (const Task* task = tasks_.of_record(effect.record); task != nullptr) finish(task->operation(), timebase_.now());
 }
 
 void TaskManager::reset() {

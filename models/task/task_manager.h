@@ -66,19 +66,14 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   void task_placed(Task& task) override;
   void task_ready(Task& task) override;
   void task_rejected(Task& task) override;
-  bool task_to_read(const Task& task) override { return records_.read(task); }
   void task_sent(Task& task) override;
   void task_sent_again(Task& task) override;
-  bool task_to_write(const Task& task) override { return records_.write_progress(task); }
-  bool task_may_leave(std::size_t asked) override { return records_.spares_one(asked); }
   void task_run_over(Task& task) override;
   void chain_effect(const ChainEffect& effect) override;
 
-  arch::LaunchMemory memory_of(std::uint64_t record) const;
   void read(const ChildRead& effect);
   void prepared(const RecordPrepared& effect);
   void read(const RecordRead& effect);
-  void completed(const TaskCompleted& effect);
   void finish(std::uint32_t operation, Cycle end);
 
   Timebase& timebase_;
@@ -86,8 +81,8 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   OpenTasks tasks_;
   TaskRows rows_;
   LaunchScheduler scheduler_;
-  TaskDispatcher dispatcher_;
   TaskRecords records_;
+  TaskDispatcher dispatcher_;
   PacketSender<protocol::GrowPacket>& grow_out_;
   QueueTasks queues_;
   StreamUnit streams_;
