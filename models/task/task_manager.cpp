@@ -207,7 +207,8 @@ void TaskManager::read(const ChildRead& effect) {
 
 void TaskManager::prepared(const RecordPrepared& effect) {
   Task& task = tasks_.at(effect.task);
-  task.tmd.address = effect.record;
+  // One that came through memory has been given a shared context, or a record for how far it has come.
+  if (!task.brought() || task.state == Task::State::suspended) task.tmd.address = effect.record;
   if (task.launches && task.record() == 0) tasks_.set_record(task, effect.record);
   if (task.state == Task::State::suspended) {
     dispatcher_.come_back(task);

@@ -68,7 +68,7 @@ void TaskRecords::prepare(const Task& task) {
   record.first = first_half(task);
   if (of_all() || task.packet.resumed) record.second = second_half(task);
   record.all = setup_.memory;
-  record.launches = task.launches;
+  record.launches = task.launches && !task.brought();
   scheduler_.enter(prepare_chain(setup_.memory.of(task.packet.subcontext), std::move(record), task.operation()));
 }
 

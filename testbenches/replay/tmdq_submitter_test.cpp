@@ -230,7 +230,7 @@ TEST_CASE("a task of the host waits for all that it launches, at depth 1 and bel
   how.regions = {"sum"};
   how.options.host.tmds = 3;  // used again, with other arguments
   if (shared) how.params.task.nested.shared_by = task::ContextSharing::grid;
-  how.params.sm.nested.save = save;
+  how.params.sm.nested.save = save ? sm::SavePolicy::wait : sm::SavePolicy::off;
   how.params.sm.nested.save_delay = 100;
   Seen seen;
   const SimulationResult result = run(s.workloads[0], how, &seen);
