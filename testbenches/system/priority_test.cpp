@@ -223,7 +223,7 @@ TEST_CASE("a machine with tiny lists and a tiny table ends whatever it is given"
     const auto number = [](std::uint32_t value) { return std::to_string(value); };
     GpuLab lab(preset_params(
         "small",
-        {"gpu.cwd.table_slots=" + number(random.between(1, 3)), "gpu.sm.nested.launch_cycles=50",
+        {"gpu.cwd.table_slots=" + number(random.between(1, 3)), "gpu.sm.nested.launch_instructions=12",
          "gpu.cwd.evicted_tasks=" + number(random.between(1, 3)), "gpu.sm.nested.save_delay=500",
          "gpu.task.list_entries=" + number(random.between(1, 2)), "gpu.task.list_insert=" + number(random.below(200)),
          "gpu.task.list_take=" + number(random.below(200)),
