@@ -48,7 +48,6 @@ class SchedulerTable final : private EventHandler {
   // So many more tasks, or fewer, may come back.
   void expect() { ++expected_; }
   void expect_less();
-  std::size_t expected() const { return expected_; }
 
   // The next in turn for which may(operation) says so, and the cycle from which it is out.
   struct Taken {

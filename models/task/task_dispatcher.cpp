@@ -125,6 +125,7 @@ void TaskDispatcher::on_event(std::uint32_t kind, std::uint64_t argument) {
   } else {
     go(task);
   }
+  dispatch();
 }
 
 void TaskDispatcher::on_share(const protocol::SubcontextPacket& packet) {
@@ -153,7 +154,8 @@ void TaskDispatcher::on_credit(std::uint32_t) {
   dispatch();
 }
 
-// A slot that a task is on its way to is taken.
+// A slot that a task is on its way to is taken: nobody has it, and nobody can be asked for it, before the task has been
+// sent. What happens on that way therefore ends with another look at those that wait.
 void TaskDispatcher::dispatch() {
   while (!lists_.lists().empty()) {
     const bool free = task_out_.can_send() && (pending_ == 0 || table_.size() + pending_ < shares_.slots());
@@ -165,25 +167,22 @@ void TaskDispatcher::dispatch() {
       ask_for_slots();
       return;
     }
-    schedule(tasks_.at(next->operation), next->out);
+    Task& task = tasks_.at(next->operation);
+    task.state = State::scheduled;
+    shares_.enter(task.packet.subcontext);
+    ++pending_;
     ++timebase_.observation().progress;
-  }
-}
-
-void TaskDispatcher::schedule(Task& task, Cycle out) {
-  task.state = State::scheduled;
-  shares_.enter(task.packet.subcontext);
-  ++pending_;
-  if (out > timebase_.now()) {
-    timebase_.schedule(out, *this, kTaken, task.operation());
-  } else {
-    taken(task);
+    if (next->out > timebase_.now()) {
+      timebase_.schedule(next->out, *this, kTaken, task.operation());
+    } else {
+      taken(task);
+    }
   }
 }
 
 void TaskDispatcher::taken(Task& task) {
   if (has_ended(task)) return;
-  if (!records_.read(task)) fetched(task, true);
+  if (!records_.read(task)) due(task);
 }
 
 // A record that cannot be run ends its task as if the distributor had refused it, which is told of its beginning first.
@@ -201,6 +200,11 @@ void TaskDispatcher::fetched(Task& task, bool sound) {
     return;
   }
   if (!sound) task.status = DoneStatus::faulted;
+  due(task);
+  dispatch();
+}
+
+void TaskDispatcher::due(Task& task) {
   if (task.not_before > timebase_.now()) {
     timebase_.schedule(task.not_before, *this, kDue, task.operation());
   } else {
@@ -244,6 +248,7 @@ void TaskDispatcher::send(Task& task) {
 bool TaskDispatcher::ask(std::optional<TableView::Operation> victim) {
   if (!victim) return false;
   lists_.expect();
+  records_.leaves(tasks_.at(*victim));
   evict_out_.send({*victim});
   return true;
 }
@@ -253,17 +258,19 @@ void TaskDispatcher::ask_for_slots() {
   if (!evicts_) return;
   if (!shares_.partitioned()) {
     const PriorityLists& lists = lists_.lists();
-    while (table_.leaving() < lists.size() && records_.spares_one(lists_.expected())) {
-      if (!ask(table_.evict_for(lists.priority_at(table_.leaving()), 0, [](std::uint32_t) { return true; }))) return;
+    const auto may = [this](std::uint32_t operation, std::uint32_t) { return records_.spares_one(tasks_.at(operation)); };
+    while (table_.leaving() < lists.size()) {
+      if (!ask(table_.evict_for(lists.priority_at(table_.leaving()), 0, may))) return;
     }
     return;
   }
   std::array<std::uint32_t, TableShares::kSubcontexts> seen{};
   lists_.lists().each([&](std::int32_t priority, std::uint32_t operation) {
     const std::uint32_t subcontext = tasks_.at(operation).packet.subcontext;
-    if (++seen[subcontext] <= table_.leaving_for(subcontext) || !records_.spares_one(lists_.expected())) return;
-    const auto may = [&](std::uint32_t other) {
-      return shares_.may_displace(subcontext, table_.leaving_for(subcontext), other, table_.leaving_of(other));
+    if (++seen[subcontext] <= table_.leaving_for(subcontext)) return;
+    const auto may = [&](std::uint32_t victim, std::uint32_t other) {
+      return records_.spares_one(tasks_.at(victim)) &&
+             shares_.may_displace(subcontext, table_.leaving_for(subcontext), other, table_.leaving_of(other));
     };
     ask(table_.evict_for(priority, subcontext, may));
   });
@@ -277,13 +284,17 @@ void TaskDispatcher::on_evicted(const protocol::EvictedPacket& packet, std::uint
   }
   if (!packet.evicted) {
     table_.refused(packet.operation);
+    const Task* stays = tasks_.find(packet.operation);
+    if (stays != nullptr && stays->state == State::running) records_.back(*stays);
     lists_.expect_less();
+    dispatch();
     return;
   }
   stats_.evictions.add();
   if (!packet.remainder) lists_.expect_less();
   if (table_.leave(packet.operation)) {  // else its end was faster
     Task& task = tasks_.at(packet.operation);
+    if (!packet.remainder) records_.back(task);
     shares_.leave(task.packet.subcontext);
     task.evicted.push_back({timebase_.now(), {}});
     if (packet.remainder) {
@@ -329,6 +340,7 @@ void TaskDispatcher::gone(const protocol::EvictedPacket& packet) {
   shares_.leave(task.packet.subcontext);
   task.state = State::suspended;
   task.evicted.back().until.reset();
+  records_.leaves(task);
   lists_.expect();
   lists_.come_back(task);
   dispatch();

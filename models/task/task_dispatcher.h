@@ -35,8 +35,8 @@ class TableView {
   // It could not be evicted: no other is asked until something has ended.
   void refused(Operation operation);
   // The one to be asked for its slot by a task of `priority` and of that subcontext: of those that are less urgent,
-  // have not been asked and belong to a subcontext for which may(subcontext) says so, the least urgent, the youngest
-  // among equals. It counts as asked from now on.
+  // have not been asked and for which may(operation, subcontext) says so, the least urgent, the youngest among equals. It
+  // counts as asked from now on.
   template <class May>
   std::optional<Operation> evict_for(Priority priority, std::uint32_t subcontext, const May& may);
 
@@ -73,7 +73,7 @@ std::optional<TableView::Operation> TableView::evict_for(Priority priority, std:
   if (stuck_) return std::nullopt;
   Entry* victim = nullptr;
   for (Entry& entry : entries_) {
-    if (entry.leaving || entry.priority >= priority || !may(entry.subcontext)) continue;
+    if (entry.leaving || entry.priority >= priority || !may(entry.operation, entry.subcontext)) continue;
     if (victim == nullptr || entry.priority <= victim->priority) victim = &entry;
   }
   if (victim == nullptr) return std::nullopt;
@@ -158,6 +158,10 @@ class TaskDispatcher final : private EventHandler {
   void on_evicted(const protocol::EvictedPacket& packet, std::uint32_t);
   void on_task_done(const protocol::TaskDonePacket& done, std::uint32_t);
 
+  // Sends what can be sent, and asks for the slots of others. To be called when something that keeps tasks waiting has
+  // changed.
+  void dispatch();
+
   void reset();
   template <class Name>
   void collect_waits(WaitGraph& graph, const Name& name) const;
@@ -168,9 +172,8 @@ class TaskDispatcher final : private EventHandler {
 
   const char* handler_name() const override { return name_.c_str(); }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
-  void dispatch();
-  void schedule(Task& task, Cycle out);
   void taken(Task& task);
+  void due(Task& task);
   void go(Task& task);
   void send(Task& task);
   void entered(Task& task);

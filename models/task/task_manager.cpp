@@ -178,7 +178,9 @@ void TaskManager::chain_effect(const ChainEffect& effect) {
               [this](const ChildReady& ready) { launcher_.ready(ready); },
               [this](const TaskCompleted& effect) {
                 const Task* task = tasks_.of_record(effect.record);
-                if (task != nullptr) finish(task->operation(), timebase_.now());
+                if (task == nullptr) return;
+                finish(task->operation(), timebase_.now());
+                dispatcher_.dispatch();  // it may have kept a record, for want of which others were not evicted
               },
               [this](const WakeContext& context) { launcher_.wake(context); },
               [this](const RestoreCta& cta) { launcher_.restore(cta); },

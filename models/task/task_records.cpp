@@ -117,7 +117,6 @@ bool TaskRecords::read(const Task& task) {
 // A saved CTA that was to be restored, or a CGA, lies in memory as it is.
 bool TaskRecords::write_progress(const Task& task) {
   if (!setup_.memory.any() || task.origin == Task::Origin::restored) return false;
-  if (task.of_host()) out_.insert(task.operation());
   if (task.tmd.address == 0) {
     prepare(task);
     return true;

@@ -55,11 +55,17 @@ class TaskRecords {
   // How far an evicted task has come is written; ProgressWritten follows, or RecordPrepared for one that had no record.
   // False: it is kept without memory.
   bool write_progress(const Task& task);
-  // It has been sent again, or has ended.
+  // It is asked to leave the task table; and it has been sent again, has nothing left to be sent, or has ended.
+  void leaves(const Task& task) {
+    if (task.of_host()) out_.insert(task.operation());
+  }
   void back(const Task& task) { out_.erase(task.operation()); }
-  // Evicted tasks of the host keep their records for as long as they are out: at most half of those that tasks of the
-  // host that wait and run leave, so that what these launch finds some (TSK-15).
-  bool spares_one(std::size_t asked) const { return !setup_.memory.any() || out_.size() + asked < most_out_; }
+  // The task may leave. Tasks of the host keep their records for as long as they are out: at most half of those that
+  // tasks of the host that wait and run leave, so that what these launch finds some (TSK-15). All others have theirs, or
+  // need none.
+  bool spares_one(const Task& task) const {
+    return !setup_.memory.any() || !task.of_host() || out_.size() < most_out_;
+  }
   // A record that no CTA of the task launches from goes back.
   void give_back(const Task& task);
 
@@ -82,7 +88,7 @@ class TaskRecords {
   const Setup setup_;
   const std::uint32_t places_;
   const std::size_t most_out_;
-  std::unordered_set<std::uint32_t> out_;  // operations of evicted tasks of the host; counted only
+  std::unordered_set<std::uint32_t> out_;  // operations of tasks of the host; counted only
   PriorityLists waiting_;                  // operations of tasks without a TMD
   // By subcontext, priorities of those that have one, or are being given one, and were not sent.
   std::array<std::multiset<std::int32_t>, arch::kSubcontexts> holding_;

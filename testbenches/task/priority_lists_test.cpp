@@ -117,7 +117,7 @@ TEST_CASE("the least urgent and youngest is asked for its slot, once, and only b
           least = entry.priority;
           wanted = entry.operation;
         }
-        REQUIRE(table.evict_for(priority, 0, [](std::uint32_t) { return true; }) == wanted);
+        REQUIRE(table.evict_for(priority, 0, [](std::uint32_t, std::uint32_t) { return true; }) == wanted);
         for (Entry& entry : entries) entry.asked = entry.asked || (wanted && entry.operation == *wanted);
       }
       REQUIRE(table.size() == entries.size());

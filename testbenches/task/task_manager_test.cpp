@@ -173,6 +173,30 @@ TEST_CASE("who is urgent takes slots of its own subcontext, or of one beyond its
   CHECK(bench.evictions == 5);
 }
 
+// On that way its record is read, or how far it had come: nobody can be asked for the slot meanwhile.
+TEST_CASE("who is urgent waits for no task that was on its way to the last slot", "[task][TSK-03][TSK-16]") {
+  task::TaskParams params;
+  params.host_records = GENERATE(true, false);
+  params.list_take = GENERATE(0, 300);
+  constexpr Cycle kLong = 1'000'000;
+  for (Cycle arrival = 10; arrival < 4000; arrival += 13) {
+    CAPTURE(arrival);
+    PlainBench bench(1, TimingMode::at, false, params);
+    bench.work = [](const TaskPacket& packet) { return packet.operation == 0 ? kLong : Cycle{50}; };
+    // The second comes as the first is sent, or runs; the third as the first runs, leaves or comes back.
+    bench.submit(10, kernel(0, 0));
+    bench.submit(arrival, kernel(1, 1, 5));
+    bench.submit(5000, kernel(2, 2, 5));
+    bench.submit(5000 + arrival, kernel(3, 3, 5));
+    bench.timebase.run();
+    REQUIRE(bench.results.size() == 4);
+    REQUIRE(bench.results.at(1).start / 1000 < arrival + 3000);
+    REQUIRE(bench.results.at(2).start / 1000 < 5000 + 3000);
+    REQUIRE(bench.results.at(3).start / 1000 < 5000 + arrival + 3000);
+    REQUIRE(bench.worked.at(0) == kLong);
+  }
+}
+
 TEST_CASE("random operations with eviction, without a simulation: all are done once, and the same again after a reset",
           "[task][TSK-03]") {
   std::uint32_t evictions = 0;
