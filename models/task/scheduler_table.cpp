@@ -68,9 +68,9 @@ void SchedulerTable::insert(Task& task) {
   ++sizes_[list_of(task)];
   stats_.list_used.set(static_cast<double>(used_));
   if (task.state == Task::State::waiting) task.state = Task::State::entering;
-  const Cycle in = pass(costs_.insert);
-  if (in > timebase_.now()) {
-    timebase_.schedule(in, *this, 0, task.operation());
+  put_at_ = std::max(put_at_, timebase_.now()) + costs_.insert;
+  if (put_at_ > timebase_.now()) {
+    timebase_.schedule(put_at_, *this, 0, task.operation());
   } else {
     put_in(task.operation());
   }
@@ -101,19 +101,13 @@ void SchedulerTable::left(const Task& task) {
   let_in();
 }
 
-// One thing after another. From when it is done.
-Cycle SchedulerTable::pass(Cycle cycles) {
-  free_ = std::max(free_, timebase_.now()) + cycles;
-  return free_;
-}
-
 void SchedulerTable::reset() {
   lists_.clear();
   outside_.clear();
   sizes_.clear();
   waits_.clear();
   used_ = expected_ = 0;
-  free_ = 0;
+  put_at_ = taken_at_ = 0;
   stats_.list_used.set(0);
 }
 

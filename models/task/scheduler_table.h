@@ -1,5 +1,5 @@
-// The scheduler table: the lists of tasks that wait for a slot of the distributor's task table. It has so many entries,
-// and puts in or takes out one task at a time (TSK-02).
+// The scheduler table: the lists of tasks that wait for a slot of the distributor's task table. It has so many entries. It
+// puts in one task at a time, and takes out one at a time; neither waits for the other (TSK-02).
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "common/error.h"
 #include "common/timebase.h"
 #include "task/launch_scheduler.h"
 #include "task/task.h"
@@ -30,8 +31,8 @@ class SchedulerTable final : private EventHandler {
  public:
   struct Costs {
     std::uint32_t entries = 1;
-    Cycle insert = 0;  // cycles in which it does nothing else
-    Cycle take = 0;
+    Cycle insert = 0;  // cycles in which it puts in nothing else
+    Cycle take = 0;    // cycles in which it takes out nothing else
   };
   using Operation = std::uint32_t;
 
@@ -49,7 +50,10 @@ class SchedulerTable final : private EventHandler {
   void expect() { ++expected_; }
   void expect_less();
 
-  // The next in turn for which may(operation) says so, and the cycle from which it is out.
+  // It takes nothing out.
+  bool can_take() const { return taken_at_ <= timebase_.now(); }
+  // The next in turn for which may(operation) says so, and the cycle from which it is out. Who is next is settled no
+  // earlier than when the one before is out.
   struct Taken {
     Operation operation = 0;
     Cycle out = 0;
@@ -77,7 +81,6 @@ class SchedulerTable final : private EventHandler {
   void put_in(Operation operation);
   void let_in();
   void left(const Task& task);
-  Cycle pass(Cycle cycles);
 
   Timebase& timebase_;
   const std::string name_;
@@ -90,15 +93,18 @@ class SchedulerTable final : private EventHandler {
   std::unordered_map<Operation, Cycle> waits_;  // of those outside, since when; looked up only
   std::size_t used_ = 0;
   std::size_t expected_ = 0;
-  Cycle free_ = 0;  // from then on it can do something else
+  Cycle put_at_ = 0;    // when the last of those that it puts in is in
+  Cycle taken_at_ = 0;  // when the one that it takes out is out
   ListStats stats_;
 };
 
 template <class May>
 std::optional<SchedulerTable::Taken> SchedulerTable::take_if(const May& may) {
+  HEDDLE_CHECK(can_take(), "the scheduler table takes out two tasks at a time");
   const std::optional<Operation> next = lists_.take_if(may);
   if (!next) return std::nullopt;
-  const Taken taken{*next, pass(costs_.take)};
+  taken_at_ = timebase_.now() + costs_.take;
+  const Taken taken{*next, taken_at_};
   left(tasks_.at(*next));
   return taken;
 }

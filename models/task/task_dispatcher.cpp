@@ -159,6 +159,7 @@ void TaskDispatcher::on_credit(std::uint32_t) {
 void TaskDispatcher::dispatch() {
   while (!lists_.lists().empty()) {
     const bool free = task_out_.can_send() && (pending_ == 0 || table_.size() + pending_ < shares_.slots());
+    if (free && !lists_.can_take()) return;  // until then somebody more urgent can come
     const auto has_slot = [this](std::uint32_t operation) {
       return shares_.has_slot(tasks_.at(operation).packet.subcontext);
     };

@@ -72,9 +72,10 @@ void TaskParams::describe(ParamTable<TaskParams>& t) {
       "What finds none waits where it comes from, the host at the head of its stream (TSK-02)",
       "assumption");
   t.add("list_insert", &TaskParams::list_insert, {Unit::cycles, 0, 100'000},
-        "cycles in which the scheduler table puts one task into its list, and does nothing else",
+        "cycles in which the scheduler table puts one task into its list, and puts in no other",
         "assumption: hidden in to_cwd");
-  t.add("list_take", &TaskParams::list_take, {Unit::cycles, 0, 100'000}, "cycles in which it takes one out",
+  t.add("list_take", &TaskParams::list_take, {Unit::cycles, 0, 100'000}, 
+        "cycles in which it takes one out, the most urgent that is in when it begins, and takes out no other",
         "assumption: hidden in to_cwd");
   t.group("nested", &TaskParams::nested);
 }

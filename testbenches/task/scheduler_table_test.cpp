@@ -178,7 +178,7 @@ TEST_CASE("a table of any capacity keeps what a naive one keeps, and loses nothi
   CHECK(outside > 10'000);
 }
 
-TEST_CASE("the table does one thing after another", "[task][TSK-02]") {
+TEST_CASE("the table puts in one task after another, and takes out one after another meanwhile", "[task][TSK-02]") {
   task::TaskParams params;
   params.list_insert = 3;
   params.list_take = 2;
@@ -187,11 +187,46 @@ TEST_CASE("the table does one thing after another", "[task][TSK-02]") {
   bench.submit(1000, kernel(3, 3));
   bench.timebase.run();
   const auto start = [&](std::uint32_t operation) { return bench.results.at(operation).start / 1000; };
-  // In at 13, 16 and 19; the first is taken out behind those who were there before it asked for that.
-  CHECK(start(0) == 10 + 3 * 3 + 2);
-  CHECK(start(1) == 10 + 3 * 3 + 2 * 2);
-  CHECK(start(2) == 10 + 3 * 3 + 3 * 2);
+  // In at 13, 16 and 19, and taken out at once.
+  CHECK(start(0) == 10 + 3 + 2);
+  CHECK(start(1) == 10 + 2 * 3 + 2);
+  CHECK(start(2) == 10 + 3 * 3 + 2);
   CHECK(start(3) == 1000 + 3 + 2);
+}
+
+TEST_CASE("who comes while others wait to be taken out is the next if it is the most urgent", "[task][TSK-02]") {
+  for (const Cycle take : {Cycle{0}, Cycle{10}, Cycle{100}, Cycle{400}}) {
+    CAPTURE(take);
+    task::TaskParams params;
+    params.list_take = static_cast<std::uint32_t>(take);
+    PlainBench bench(64, TimingMode::at, false, params);
+    for (std::uint32_t i = 0; i < 40; ++i) bench.submit(10, kernel(i, i));
+    const Cycle arrival = 10 + 5 * take + take / 2;  // the sixth is being taken out
+    bench.submit(arrival, kernel(40, 40, 9));
+    bench.timebase.run();
+    REQUIRE(bench.results.size() == 41);
+    CHECK(bench.results.at(40).start / 1000 == (take == 0 ? arrival : 10 + 7 * take));
+    for (std::uint32_t i = 0; i < 40; ++i) {
+      CHECK(bench.results.at(i).start / 1000 == 10 + (i < 6 ? i + 1 : i + 2) * take);
+    }
+  }
+}
+
+TEST_CASE("tasks are taken in at their own rate, however slowly they are taken out", "[task][TSK-02]") {
+  task::TaskParams params;
+  params.list_insert = 5;
+  params.list_take = 1000;
+  PlainBench bench(64, TimingMode::at, false, params);
+  for (std::uint32_t i = 0; i < 20; ++i) bench.submit(10, kernel(i, i));
+  for (std::uint32_t i = 1; i <= 20; ++i) {
+    bench.at(10 + i * 5 + 1, [&bench, i] {
+      WaitGraph graph;
+      bench.unit.collect_waits(graph);
+      CHECK(graph.size() == i - 1);  // those that are in, but for the first, which was taken out at once
+    });
+  }
+  bench.timebase.run();
+  CHECK(bench.results.size() == 20);
 }
 
 TEST_CASE("with the table full kernels of the host wait in their streams, and enter one by one", "[task][TSK-02]") {

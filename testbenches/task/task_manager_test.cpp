@@ -177,7 +177,7 @@ TEST_CASE("who is urgent takes slots of its own subcontext, or of one beyond its
 TEST_CASE("who is urgent waits for no task that was on its way to the last slot", "[task][TSK-03][TSK-16]") {
   task::TaskParams params;
   params.host_records = GENERATE(true, false);
-  params.list_take = GENERATE(0, 300);
+  params.list_take = GENERATE(0U, 300U);
   constexpr Cycle kLong = 1'000'000;
   for (Cycle arrival = 10; arrival < 4000; arrival += 13) {
     CAPTURE(arrival);
