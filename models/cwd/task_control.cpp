@@ -68,7 +68,8 @@ void TaskEviction::evict(std::uint32_t slot) {
   if (!entry.claim.ctas.empty()) machine_.freed();
   entry.claim = {};
   entry.forget_search();
-  waits_.set(slot, entry.comes_back() ? WaitReason::evicted : WaitReason::none);
+  const bool launches = entry.left() > 0 || !entry.returns.empty();
+  waits_.set(slot, entry.comes_back() && launches ? WaitReason::evicted : WaitReason::none);
   stats_.evictions.add();
   if (context_.timeline() != nullptr) draw(slot);
   context_.progress();
@@ -209,6 +210,7 @@ void TaskControl::on_grow(const protocol::GrowPacket& grow, std::uint32_t) {
   stats_.entries.add(grow.entries);
   context_.progress();
   if (entry.left() > 0) table_.more(slot);
+  if (entry.left() > 0 && entry.comes_back()) waits_.set(slot, WaitReason::evicted);
   if (entry.last) finish_if_done(slot);
   arbiter_.arbitrate_later();
 }
@@ -319,12 +321,13 @@ void TaskControl::collect_waits(WaitGraph& graph) const {
     } else if (entry.open_cgas > 0) {
       graph.add(name, "for the flush of", fmt::format("{} of its CGAs", entry.open_cgas));
     }
-    if (entry.evicted()) {
+    const bool empty = !entry.all_launched() && entry.left() == 0 && running == 0;
+    if (empty && (entry.queue() || !entry.evicted())) {
+      graph.add(name, "for more entries, or to be closed, by those who append to", "its queue");
+    } else if (entry.evicted()) {
       collect_evicted_waits(graph, slot);
     } else if (entry.left() > 0) {
       collect_slot_waits(graph, slot);
-    } else if (!entry.all_launched() && running == 0) {
-      graph.add(name, "for more entries, or to be closed, by those who append to", "its queue");
     }
   }
 }

@@ -4,11 +4,12 @@ namespace heddle::task {
 
 using protocol::DoneStatus;
 
-QueueTasks::QueueTasks(Observation& observation, OpenTasks& tasks, TaskLife& life, LaunchScheduler& scheduler,
-                       arch::CodeStore* codes, const arch::LaunchMemory& memory,
+QueueTasks::QueueTasks(Observation& observation, OpenTasks& tasks, TaskLife& life, TaskDispatcher& dispatcher,
+                       LaunchScheduler& scheduler, arch::CodeStore* codes, const arch::LaunchMemory& memory,
                        PacketSender<protocol::GrowPacket>& grow_out, const std::string& stat_prefix)
     : tasks_(tasks),
       life_(life),
+      dispatcher_(dispatcher),
       scheduler_(scheduler),
       codes_(codes),
       memory_(memory),
@@ -109,14 +110,28 @@ void QueueTasks::enough(std::uint64_t queue) {
 void QueueTasks::grow(std::uint64_t address) {
   Queue& queue = queues_.at(address);
   const std::uint64_t entries = queue.state.take_grown();
-  if (entries > 0) grow_out_.send({*queue.operation, entries, false});
+  if (entries == 0) return;
+  grow_out_.send({*queue.operation, entries, false});
+  note_rest(queue);
+}
+
+// A task without entries launches nothing: others may have its slot until there are more (TSK-05). One that is being
+// closed most often ends at once.
+void QueueTasks::note_rest(const Queue& queue) {
+  Task& task = tasks_.at(*queue.operation);
+  const bool rests = queue.state.rests();
+  if (task.queue->rests == rests || (rests && queue.state.close() != QueueState::Close::open)) return;
+  task.queue->rests = rests;
+  dispatcher_.rest_changed(task);
 }
 
 void QueueTasks::on_idle(const protocol::IdlePacket& packet, std::uint32_t) {
   const Task* task = tasks_.find(packet.operation);
   if (task == nullptr || !task->queue) return;
-  queues_.at(task->queue->address).state.idle(packet.completed);
+  Queue& queue = queues_.at(task->queue->address);
+  queue.state.idle(packet.completed);
   try_close(task->queue->address);
+  note_rest(queue);
 }
 
 void QueueTasks::try_close(std::uint64_t address) {
@@ -145,6 +160,7 @@ void QueueTasks::closed(const QueueClosed& effect) {
     grow_out_.send({*queue.operation, 0, true});
   } else {
     try_close(effect.queue);
+    note_rest(queue);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "task/launch_scheduler.h"
 #include "task/stream_table.h"
 #include "task/task.h"
+#include "task/task_dispatcher.h"
 #include "task/task_params.h"
 
 namespace heddle::task {
@@ -18,8 +19,8 @@ namespace heddle::task {
 class QueueTasks {
  public:
   // `codes`: null on a machine without queues.
-  QueueTasks(Observation& observation, OpenTasks& tasks, TaskLife& life, LaunchScheduler& scheduler,
-             arch::CodeStore* codes, const arch::LaunchMemory& memory, PacketSender<protocol::GrowPacket>& grow_out,
+  QueueTasks(Observation& observation, OpenTasks& tasks, TaskLife& life, TaskDispatcher& dispatcher,
+             LaunchScheduler& scheduler, arch::CodeStore* codes, const arch::LaunchMemory& memory, PacketSender<protocol::GrowPacket>& grow_out,
              const std::string& stat_prefix);
 
   // The host has submitted a task of that queue: what arrives from now on counts.
@@ -60,10 +61,12 @@ class QueueTasks {
   void lend_code(Task& task, const arch::QueueGeometry& geometry);
   void stop_broken(const Queue& queue);
   void grow(std::uint64_t address);
+  void note_rest(const Queue& queue);
   void try_close(std::uint64_t address);
 
   OpenTasks& tasks_;
   TaskLife& life_;
+  TaskDispatcher& dispatcher_;
   LaunchScheduler& scheduler_;
   arch::CodeStore* codes_;
   const arch::LaunchMemory memory_;

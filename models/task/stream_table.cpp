@@ -117,6 +117,7 @@ std::uint64_t QueueState::take_grown() {
 }
 
 void QueueState::idle(std::uint64_t completed) {
+  completed_ = completed;
   if (completed == grown_) idle_ = true;
 }
 

@@ -114,6 +114,8 @@ class QueueState {
   std::uint64_t take_grown();
   // All of the entries so far have completed.
   void idle(std::uint64_t completed);
+  // It is in the distributor, and that is so.
+  bool rests() const { return begun_ && completed_ == grown_; }
   void release();  // its close has come, which may be before begin()
   // Nothing of it runs or is known to come: the number of tickets with which it may be closed. After true, tried() is
   // to follow.
@@ -133,6 +135,7 @@ class QueueState {
   std::uint64_t grown_ = 0;   // known to the distributor
   std::uint64_t prefix_ = 0;  // arrived without a gap
   std::uint64_t tried_ = 0;   // with how many it was tried to close
+  std::uint64_t completed_ = 0;
   std::set<std::uint64_t> early_;
   bool begun_ = false;
   bool held_ = false;

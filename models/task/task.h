@@ -33,6 +33,7 @@ struct Task {
     scheduled,  // it has been taken out for a slot; its record is read
     running,    // it has been sent; it can have lost its slot since, with nothing left to send
     suspended,  // it was evicted: its progress is written, or it is in the list of its priority with what is left
+    resting,    // it was evicted, and has nothing left until its queue has more entries
     run_over,   // nothing of it runs, or will: it waits for its descendants
   };
   // Of a queue task.
@@ -40,6 +41,7 @@ struct Task {
     std::uint64_t address = 0;
     std::uint64_t entries = 0;  // that are there from the start
     bool held_open = false;     // it does not end before its close
+    bool rests = false;         // it runs, and all its entries so far have completed
   };
   // Of a child, and of a task that the host has pushed.
   struct Launch {
@@ -105,7 +107,8 @@ struct Task {
   Urgency urgency() const { return {packet.priority, packet.depth}; }
   // It has been sent, and its run has not ended.
   bool runs() const {
-    return state == State::running || state == State::suspended || (state == State::scheduled && packet.resumed);
+    return state == State::running || state == State::suspended || state == State::resting ||
+           (state == State::scheduled && packet.resumed);
   }
   // It came through memory, with its TMD; or as a packet, and task management writes one if one is needed.
   bool brought() const { return origin == Origin::child || origin == Origin::tmdq; }

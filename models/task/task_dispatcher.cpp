@@ -18,7 +18,12 @@ bool TableView::holds(Operation operation) const {
 
 void TableView::enter(Operation operation, Priority priority, std::uint32_t subcontext) {
   HEDDLE_CHECK(!holds(operation), "a task was sent that is in the task table");
-  entries_.push_back({operation, priority, subcontext, false, 0});
+  entries_.push_back({operation, priority, subcontext, false, false, 0});
+}
+
+void TableView::rests(Operation operation, bool rests) {
+  const auto found = find(operation);
+  if (found != entries_.end()) found->rests = rests;
 }
 
 void TableView::stays(Entry& entry) {
@@ -235,6 +240,7 @@ void TaskDispatcher::go(Task& task) {
 void TaskDispatcher::send(Task& task) {
   task.state = State::running;
   table_.enter(task.operation(), task.packet.priority, task.packet.subcontext);
+  if (task.queue && task.queue->rests) table_.rests(task.operation(), true);
   task_out_.send(task.packet);
   if (task.packet.resumed) {
     task.evicted.back().until = timebase_.now();
@@ -254,7 +260,8 @@ bool TaskDispatcher::ask(std::optional<TableView::Operation> victim) {
   return true;
 }
 
-// One eviction for every waiting task that is more urgent than one in the table whose slot it may have.
+// One eviction for every waiting task that is more urgent than one in the table whose slot it may have, or for which one
+// that rests makes room.
 void TaskDispatcher::ask_for_slots() {
   if (!evicts_) return;
   if (!shares_.partitioned()) {
@@ -304,7 +311,7 @@ void TaskDispatcher::on_evicted(const protocol::EvictedPacket& packet, std::uint
       task.packet.progress = packet.progress;
       task.packet.anew = packet.gone;
       task.leave.writing = records_.write_progress(task);
-      if (!task.leave.writing) lists_.come_back(task);
+      if (!task.leave.writing) come_back(task);
     }
     ++timebase_.observation().progress;
   }
@@ -318,7 +325,24 @@ void TaskDispatcher::come_back(Task& task) {
     end(task, *task.leave.ended);
     return;
   }
-  lists_.come_back(task);
+  if (task.queue && task.queue->rests) {
+    task.state = State::resting;
+    lists_.expect_less();
+  } else {
+    lists_.come_back(task);
+  }
+  dispatch();
+}
+
+void TaskDispatcher::rest_changed(Task& task) {
+  table_.rests(task.operation(), task.queue->rests);
+  if (task.state == State::resting && !task.queue->rests) {
+    task.state = State::suspended;
+    lists_.expect();
+    lists_.come_back(task);
+  } else if (task.state == State::suspended && task.queue->rests && lists_.remove(task)) {
+    task.state = State::resting;
+  }
   dispatch();
 }
 
@@ -352,7 +376,7 @@ void TaskDispatcher::on_task_done(const protocol::TaskDonePacket& done, std::uin
   HEDDLE_CHECK(found != nullptr && found->runs(), "a task ended that does not run");
   Task& task = *found;
   // A fault ends what was evicted as well; what memory is asked for it is answered first.
-  const bool out = task.state != State::running;
+  const bool out = task.state != State::running && task.state != State::resting;
   if (out && (task.leave.writing || task.state == State::scheduled || !lists_.remove(task))) {
     task.leave.ended = done;
     return;

@@ -32,11 +32,13 @@ class TableView {
   void enter(Operation operation, Priority priority, std::uint32_t subcontext);
   // It has ended, or has been evicted. False: it was not there.
   bool leave(Operation operation);
+  // From now on it launches nothing, or it launches again.
+  void rests(Operation operation, bool rests);
   // It could not be evicted: no other is asked until something has ended.
   void refused(Operation operation);
   // The one to be asked for its slot by a task of `priority` and of that subcontext: of those that are less urgent,
-  // have not been asked and for which may(operation, subcontext) says so, the least urgent, the youngest among equals. It
-  // counts as asked from now on.
+  // have not been asked and for which may(operation, subcontext) says so, the least urgent, the youngest among equals. Of
+  // those that rest rather one, however urgent it is. It counts as asked from now on.
   template <class May>
   std::optional<Operation> evict_for(Priority priority, std::uint32_t subcontext, const May& may);
 
@@ -56,6 +58,7 @@ class TableView {
     Priority priority = 0;
     std::uint32_t subcontext = 0;
     bool leaving = false;
+    bool rests = false;
     std::uint32_t leaves_for = 0;  // subcontext
   };
   std::vector<Entry>::iterator find(Operation operation);
@@ -73,8 +76,11 @@ std::optional<TableView::Operation> TableView::evict_for(Priority priority, std:
   if (stuck_) return std::nullopt;
   Entry* victim = nullptr;
   for (Entry& entry : entries_) {
-    if (entry.leaving || entry.priority >= priority || !may(entry.operation, entry.subcontext)) continue;
-    if (victim == nullptr || entry.priority <= victim->priority) victim = &entry;
+    if (entry.leaving || (!entry.rests && entry.priority >= priority)) continue;
+    if (!may(entry.operation, entry.subcontext)) continue;
+    const bool better = victim == nullptr ||
+                        (entry.rests == victim->rests ? entry.priority <= victim->priority : entry.rests);
+    if (better) victim = &entry;
   }
   if (victim == nullptr) return std::nullopt;
   victim->leaving = true;
@@ -151,8 +157,10 @@ class TaskDispatcher final : private EventHandler {
   void enlist(Task& task);
   // What is to be read of the task before it is sent has been. `sound`: it can run.
   void fetched(Task& task, bool sound);
-  // How far an evicted task has come is kept: it waits for a slot again.
+  // How far an evicted task has come is kept: it waits for a slot again, unless it rests.
   void come_back(Task& task);
+  // A queue task that runs has no entries for the time being, or has some again.
+  void rest_changed(Task& task);
   // A slot has become free.
   void on_credit(std::uint32_t);
   void on_evicted(const protocol::EvictedPacket& packet, std::uint32_t);

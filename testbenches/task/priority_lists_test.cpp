@@ -75,8 +75,8 @@ TEST_CASE("equal sources alternate, however much one of them has", "[task][TSK-0
   CHECK(order == std::vector<std::uint32_t>{0, 10, 1, 11, 2, 3, 4, 5});
 }
 
-TEST_CASE("the least urgent and youngest is asked for its slot, once, and only by a more urgent one",
-          "[task][TSK-03]") {
+TEST_CASE("the least urgent and youngest is asked for its slot, once, by a more urgent one, or by anyone if it rests",
+          "[task][TSK-03][TSK-05]") {
   for (const std::uint64_t seed : seeds(3000)) {
     CAPTURE(seed);
     Random random(seed);
@@ -85,6 +85,7 @@ TEST_CASE("the least urgent and youngest is asked for its slot, once, and only b
       std::uint32_t operation;
       std::int32_t priority;
       bool asked;
+      bool rests;
     };
     std::vector<Entry> entries;  // the oldest first
     bool stuck = false;
@@ -92,7 +93,7 @@ TEST_CASE("the least urgent and youngest is asked for its slot, once, and only b
     for (std::uint32_t step = 0; step < 60; ++step) {
       const std::uint32_t what = random.below(100);
       if (what < 35) {
-        entries.push_back({next, static_cast<std::int32_t>(random.below(4)), false});
+        entries.push_back({next, static_cast<std::int32_t>(random.below(4)), false, false});
         table.enter(next, entries.back().priority, 0);
         ++next;
       } else if (what < 55 && !entries.empty()) {
@@ -100,7 +101,11 @@ TEST_CASE("the least urgent and youngest is asked for its slot, once, and only b
         REQUIRE(table.leave(entries[which].operation));
         entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(which));
         stuck = false;
-      } else if (what < 62) {
+      } else if (what < 58 && !entries.empty()) {
+        Entry& entry = entries[random.below(entries.size())];
+        entry.rests = !entry.rests;
+        table.rests(entry.operation, entry.rests);
+      } else if (what < 65) {
         const std::uint32_t operation = random.below(next + 1);
         const auto found = std::find_if(entries.begin(), entries.end(),
                                         [=](const Entry& e) { return e.operation == operation && e.asked; });
@@ -111,11 +116,15 @@ TEST_CASE("the least urgent and youngest is asked for its slot, once, and only b
       } else {
         const auto priority = static_cast<std::int32_t>(random.below(5));
         std::optional<std::uint32_t> wanted;
-        std::int32_t least = priority;
-        for (const Entry& entry : entries) {
-          if (entry.asked || entry.priority > least || entry.priority >= priority || stuck) continue;
-          least = entry.priority;
-          wanted = entry.operation;
+        for (const bool rests : {true, false}) {
+          std::optional<std::int32_t> least;
+          for (const Entry& entry : entries) {
+            if (stuck || entry.asked || entry.rests != rests || (!rests && entry.priority >= priority)) continue;
+            if (least && entry.priority > *least) continue;
+            least = entry.priority;
+            wanted = entry.operation;
+          }
+          if (wanted) break;
         }
         REQUIRE(table.evict_for(priority, 0, [](std::uint32_t, std::uint32_t) { return true; }) == wanted);
         for (Entry& entry : entries) entry.asked = entry.asked || (wanted && entry.operation == *wanted);
