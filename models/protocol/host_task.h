@@ -112,7 +112,7 @@ struct SubmitPacket {
   std::uint64_t queue = 0;    // a queue task: address of its queue in memory (arch/task_record.h); 0: a grid
   std::uint64_t entries = 0;  // of a queue task: entries that are in its queue from the start
   bool held_open = false;     // of a queue task: it waits for a close operation, however empty its queue is
-  // start
+  // start, queued
   std::uint64_t record = 0;  // TMD of the task
 };
 

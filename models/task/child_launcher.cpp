@@ -113,7 +113,7 @@ void ChildLauncher::read(const ChildRead& effect, bool known) {
   if (!known) {
     starting_.erase(effect.record);
     fault(std::nullopt, arch::subcontext_of_owner(effect.parent), effect.record,
-          "a TMD in a queue of the host does not name a task that the host has pushed");
+          "a TMD in a queue of the host does not name the task that the host has pushed with it");
     return;
   }
   const ChildRecord child = child_record(effect.line);

@@ -20,8 +20,8 @@ class QueueTasks {
  public:
   // `codes`: null on a machine without queues.
   QueueTasks(Observation& observation, OpenTasks& tasks, TaskLife& life, TaskDispatcher& dispatcher,
-             LaunchScheduler& scheduler, arch::CodeStore* codes, const arch::LaunchMemory& memory, PacketSender<protocol::GrowPacket>& grow_out,
-             const std::string& stat_prefix);
+             LaunchScheduler& scheduler, arch::CodeStore* codes, const arch::LaunchMemory& memory,
+             PacketSender<protocol::GrowPacket>& grow_out, const std::string& stat_prefix);
 
   // The host has submitted a task of that queue: what arrives from now on counts.
   void submitted(std::uint64_t queue) { stopped_.erase(queue); }

@@ -1,5 +1,5 @@
-// The scheduler table: the lists of tasks that wait for a slot of the distributor's task table. It has so many entries. It
-// puts in one task at a time, and takes out one at a time; neither waits for the other (TSK-02).
+// The scheduler table: the lists of tasks that wait for a slot of the distributor's task table. It has so many entries.
+// It puts in one task at a time, and takes out one at a time; neither waits for the other (TSK-02).
 #pragma once
 
 #include <cstddef>

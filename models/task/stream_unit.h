@@ -9,6 +9,8 @@
 #include <string>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
 #include "arch/gpu_observation.h"
 #include "arch/sm_limits.h"
 #include "common/packet_port.h"
@@ -41,8 +43,11 @@ class StreamUnit final : private EventHandler {
   void on_dispatch(const protocol::DispatchPacket& packet, std::uint32_t);
   // The host has pushed an operation into a TMDQ.
   void pushed(const protocol::SubmitPacket& packet);
-  // It has, and the operation has not ended.
-  bool awaits(std::uint32_t operation) const { return pushed_.count(operation) != 0; }
+  // It has, with that TMD, and the operation has not ended.
+  bool awaits(std::uint32_t operation, std::uint64_t record) const {
+    const auto found = pushed_.find(operation);
+    return found != pushed_.end() && found->second.packet.record == record;
+  }
   // The task has been started by the distributor: for statistics.
   void note_start(const Task& task);
   // The task of an operation or dispatch has ended.
@@ -51,12 +56,16 @@ class StreamUnit final : private EventHandler {
   // Operations and dispatches taken in that have not ended.
   std::size_t open() const { return streams_.open() + dispatches_.size() + pushed_.size(); }
   void reset();
-  template <class Name>
-  void collect_waits(WaitGraph& graph, const Name& name) const {
+  // `started`: the task of an operation has been read from its TMD.
+  template <class Name, class Started>
+  void collect_waits(WaitGraph& graph, const Name& name, const Started& started) const {
     streams_.collect_waits(graph, name);
     for (const auto& [operation, pushed] : pushed_) {
-      if (pushed.behind && awaits(*pushed.behind)) {
+      if (started(operation)) continue;
+      if (pushed.behind && pushed_.count(*pushed.behind) != 0) {
         graph.add(name(operation), "for its turn in its TMDQ, behind", name(*pushed.behind));
+      } else {
+        graph.add(name(operation), "to be started,", fmt::format("from its TMD at 0x{:x}", pushed.packet.record));
       }
     }
   }

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/error.h"
+
 namespace heddle::task {
 
 Task make_task(const arch::SmLimits& limits, const arch::CodeStore* codes, std::uint32_t operation,
@@ -29,7 +31,9 @@ void Task::take_shape(const arch::SmLimits& limits, const arch::KernelShape& ker
 
 Task& OpenTasks::add(Task task) {
   const std::uint32_t operation = task.operation();
-  return tasks_.emplace(operation, std::move(task)).first->second;
+  const auto [here, added] = tasks_.emplace(operation, std::move(task));
+  HEDDLE_CHECK(added, "a task was added that is there");
+  return here->second;
 }
 
 Task* OpenTasks::find(std::uint32_t operation) {

@@ -127,6 +127,9 @@ class OpenTasks {
   // References stay valid until take().
   Task& add(Task task);
   Task* find(std::uint32_t operation);
+  const Task* find(std::uint32_t operation) const {
+    return const_cast<OpenTasks*>(this)->find(operation);  // NOLINT(*-const-cast): a look-up, which changes nothing
+  }
   Task& at(std::uint32_t operation) { return tasks_.at(operation); }
   bool empty() const { return tasks_.empty(); }
 

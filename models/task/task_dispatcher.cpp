@@ -260,13 +260,15 @@ bool TaskDispatcher::ask(std::optional<TableView::Operation> victim) {
   return true;
 }
 
-// One eviction for every waiting task that is more urgent than one in the table whose slot it may have, or for which one
-// that rests makes room.
+// One eviction for every waiting task that is more urgent than one in the table whose slot it may have, or for which
+// one that rests makes room.
 void TaskDispatcher::ask_for_slots() {
   if (!evicts_) return;
   if (!shares_.partitioned()) {
     const PriorityLists& lists = lists_.lists();
-    const auto may = [this](std::uint32_t operation, std::uint32_t) { return records_.spares_one(tasks_.at(operation)); };
+    const auto may = [this](std::uint32_t operation, std::uint32_t) {
+      return records_.spares_one(tasks_.at(operation));
+    };
     while (table_.leaving() < lists.size()) {
       if (!ask(table_.evict_for(lists.priority_at(table_.leaving()), 0, may))) return;
     }

@@ -37,8 +37,8 @@ class TableView {
   // It could not be evicted: no other is asked until something has ended.
   void refused(Operation operation);
   // The one to be asked for its slot by a task of `priority` and of that subcontext: of those that are less urgent,
-  // have not been asked and for which may(operation, subcontext) says so, the least urgent, the youngest among equals. Of
-  // those that rest rather one, however urgent it is. It counts as asked from now on.
+  // have not been asked and for which may(operation, subcontext) says so, the least urgent, the youngest among equals.
+  // Of those that rest rather one, however urgent it is. It counts as asked from now on.
   template <class May>
   std::optional<Operation> evict_for(Priority priority, std::uint32_t subcontext, const May& may);
 
@@ -78,8 +78,8 @@ std::optional<TableView::Operation> TableView::evict_for(Priority priority, std:
   for (Entry& entry : entries_) {
     if (entry.leaving || (!entry.rests && entry.priority >= priority)) continue;
     if (!may(entry.operation, entry.subcontext)) continue;
-    const bool better = victim == nullptr ||
-                        (entry.rests == victim->rests ? entry.priority <= victim->priority : entry.rests);
+    const bool better =
+        victim == nullptr || (entry.rests == victim->rests ? entry.priority <= victim->priority : entry.rests);
     if (better) victim = &entry;
   }
   if (victim == nullptr) return std::nullopt;

@@ -203,8 +203,9 @@ void TaskManager::chain_effect(const ChainEffect& effect) {
 }
 
 void TaskManager::read(const ChildRead& effect) {
-  const bool of_host = arch::is_host_owner(effect.parent);
-  launcher_.read(effect, !of_host || streams_.awaits(child_record(effect.line).operation()));
+  if (!arch::is_host_owner(effect.parent)) return launcher_.read(effect, true);
+  const std::uint32_t operation = child_record(effect.line).operation();
+  launcher_.read(effect, streams_.awaits(operation, effect.record) && tasks_.find(operation) == nullptr);
 }
 
 void TaskManager::prepared(const RecordPrepared& effect) {
@@ -241,7 +242,8 @@ void TaskManager::collect_waits(WaitGraph& graph) const {
   constexpr const char* kRecords = "the records of tasks in memory";
   const Labels& labels = gpu_observation(timebase_).labels;
   const auto label = [&labels](std::uint32_t operation) { return labels.of(operation); };
-  streams_.collect_waits(graph, label);
+  const auto started = [this](std::uint32_t operation) { return tasks_.find(operation) != nullptr; };
+  streams_.collect_waits(graph, label, started);
   dispatcher_.collect_waits(graph, label);
   bool records = false;
   tasks_.for_each([&](const Task& task) {

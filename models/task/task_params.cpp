@@ -74,7 +74,7 @@ void TaskParams::describe(ParamTable<TaskParams>& t) {
   t.add("list_insert", &TaskParams::list_insert, {Unit::cycles, 0, 100'000},
         "cycles in which the scheduler table puts one task into its list, and puts in no other",
         "assumption: hidden in to_cwd");
-  t.add("list_take", &TaskParams::list_take, {Unit::cycles, 0, 100'000}, 
+  t.add("list_take", &TaskParams::list_take, {Unit::cycles, 0, 100'000},
         "cycles in which it takes one out, the most urgent that is in when it begins, and takes out no other",
         "assumption: hidden in to_cwd");
   t.group("nested", &TaskParams::nested);

@@ -61,11 +61,9 @@ class TaskRecords {
   }
   void back(const Task& task) { out_.erase(task.operation()); }
   // The task may leave. Tasks of the host keep their records for as long as they are out: at most half of those that
-  // tasks of the host that wait and run leave, so that what these launch finds some (TSK-15). All others have theirs, or
-  // need none.
-  bool spares_one(const Task& task) const {
-    return !setup_.memory.any() || !task.of_host() || out_.size() < most_out_;
-  }
+  // tasks of the host that wait and run leave, so that what these launch finds some (TSK-15). All others have theirs,
+  // or need none.
+  bool spares_one(const Task& task) const { return !setup_.memory.any() || !task.of_host() || out_.size() < most_out_; }
   // A record that no CTA of the task launches from goes back.
   void give_back(const Task& task);
 

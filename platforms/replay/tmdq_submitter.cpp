@@ -189,11 +189,8 @@ void TmdqSubmitter::exchanged(std::uint32_t number) {
   packet.operation = static_cast<std::uint32_t>(queue.op);
   packet.stream = static_cast<std::uint32_t>(plan_.tmdqs[number].stream);
   packet.kind = queue.push->starts() ? SubmitKind::start : SubmitKind::queued;
-  if (queue.push->starts()) {
-    packet.record = queue.record;
-  } else {
-    packet.wait_for = static_cast<std::uint32_t>(*queue.last);
-  }
+  packet.record = queue.record;
+  if (!queue.push->starts()) packet.wait_for = static_cast<std::uint32_t>(*queue.last);
   queue.last = queue.op;
   notes_.push_back({packet, number});
   send_notes();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "arch/byte_codec.h"
 #include "arch/kernel_object.h"
@@ -66,6 +67,7 @@ SubmitPacket queued(std::uint32_t operation, std::uint32_t behind) {
   packet.kind = SubmitKind::queued;
   packet.operation = operation;
   packet.wait_for = behind;
+  packet.record = record(operation);
   return packet;
 }
 
@@ -172,6 +174,38 @@ TEST_CASE("a TMD that names no task that the host has pushed is a fault and no t
   REQUIRE(faults.size() == 1);
   CHECK(faults[0].address == record(0));
   CHECK(bench.unit.open() == 1);
+  // The operation never ends, and says why.
+  WaitGraph graph;
+  bench.domain.collect_waits(graph);
+  REQUIRE(graph.chain().size() == 1);
+  CHECK(graph.chain()[0].find(fmt::format("to be started, from its TMD at 0x{:x}", record(0))) != std::string::npos);
+}
+
+TEST_CASE("a TMD that names another task that the host has pushed is a fault: each runs once at most, from its own TMD",
+          "[task][TSK-06]") {
+  // Of the other one, whose TMDQ is its own: it runs already; it is yet to come.
+  for (const Cycle other : {Cycle{0}, Cycle{3000}}) {
+    CAPTURE(other);
+    TaskLaunchBench bench;
+    bench.table.work = [](const TaskPacket&) { return Cycle{20'000}; };
+    put_context(bench, 2);
+    put_task(bench, 0, 0);
+    put_task(bench, 1, 1);
+    bench.memory.put(record(0) + tmd::kTicket, 2, 4);  // that of operation 1
+    bench.memory.put(last_task(0), record(0));
+    bench.memory.put(last_task(1), record(1));
+    std::vector<arch::FaultRecord> faults;
+    bench.unit.on_fault([&](const arch::FaultRecord& fault) { faults.push_back(fault); });
+    bench.host.submit(other, start(1));
+    bench.host.submit(1500, start(0));
+    run_until_idle();
+    CHECK(sent(bench) == std::vector<std::uint32_t>{1});
+    CHECK(bench.host.results.at(1).status == DoneStatus::ok);
+    CHECK(bench.host.results.count(0) == 0);
+    REQUIRE(faults.size() == 1);
+    CHECK(faults[0].address == record(0));
+    CHECK(bench.unit.open() == 1);
+  }
 }
 
 TEST_CASE("a reset forgets what the host has pushed", "[task][TSK-06]") {
