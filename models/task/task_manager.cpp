@@ -176,8 +176,8 @@ void TaskManager::chain_effect(const ChainEffect& effect) {
               [this](const RecordRead& record) { read(record); },
               [this](const ProgressWritten& progress) { dispatcher_.come_back(tasks_.at(progress.task)); },
               [this](const ChildReady& ready) { launcher_.ready(ready); },
-              [this](const TaskCompleted& effect) {
-                const Task* task = tasks_.of_record(effect.record);
+              [this](const TaskCompleted& completed) {
+                const Task* task = tasks_.of_record(completed.record);
                 if (task == nullptr) return;
                 finish(task->operation(), timebase_.now());
                 dispatcher_.dispatch();  // it may have kept a record, for want of which others were not evicted

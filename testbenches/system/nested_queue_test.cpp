@@ -311,7 +311,7 @@ TEST_CASE("queue tasks that launch, and feed each other: every entry and every c
                                      fmt::format("gpu.task.nested.in_flight={}", random.between(1, 8)),
                                      fmt::format("gpu.task.nested.tmdqs={}", random.between(1, 4))};
     if (kind == 0) {
-      sets.push_back(fmt::format("gpu.cwd.table_slots={}", random.between(4, 8)));
+      sets.push_back(fmt::format("gpu.cwd.table_slots={}", random.between(1, 8)));
     } else {
       sets.insert(sets.end(), {"gpu.sm.nested.save=false", "gpu.cwd.active_pool=0"});
     }
@@ -365,6 +365,54 @@ TEST_CASE("queue tasks that launch, and feed each other: every entry and every c
     CHECK(lab.stat("task.children") == static_cast<double>(work.size() - 1 - all));
     lab.gpu.check_quiescent();
   }
+}
+
+TEST_CASE("queue tasks without entries keep no slot that others wait for, whatever the priority",
+          "[system][TSK-03][TSK-05]") {
+  const std::string timing = GENERATE("at", "lt");
+  const std::uint32_t slots = GENERATE(1U, 2U, 3U);
+  const std::int32_t priority = GENERATE(-1, 0, 1);  // of the others; that of queue tasks is 0
+  constexpr std::uint32_t kTasks = 4;
+  SimFixture fixture;
+  GpuLab lab(preset_params("small", {"gpu.timing=" + timing, fmt::format("gpu.cwd.table_slots={}", slots)}));
+  const auto entry = [](std::uint32_t queue) {
+    auto made = std::make_shared<ListProgram>(4);
+    ticket(*made, ListProgram::linear(kNotes + 8 * std::uint64_t{queue}, 0), {});
+    made->exit();
+    return made;
+  };
+  std::vector<std::uint32_t> tasks;
+  for (std::uint32_t i = 0; i < kTasks; ++i) {
+    make_queue(lab, i, 4, i % 2 == 0 ? std::vector<std::uint32_t>{} : std::vector<std::uint32_t>{7, 8});
+    protocol::SubmitPacket task = lab.packet(entry(i), {1, 1, 1}, {32, 1, 1}, 0, i);
+    task.queue = queue_at(i);
+    task.entries = i % 2 == 0 ? 0 : 2;
+    task.held_open = true;
+    lab.host.submit(1, task);
+    tasks.push_back(task.operation);
+  }
+  // All queue tasks are closed behind it.
+  protocol::SubmitPacket other = lab.packet(witness(0), {1, 1, 1}, {32, 1, 1}, 0, 9);
+  other.priority = priority;
+  lab.host.submit(20'000, other);
+  for (const std::uint32_t task : tasks) {
+    protocol::SubmitPacket close;
+    close.kind = protocol::SubmitKind::close;
+    close.operation = close.wait_for = task;
+    close.stream = 9;
+    lab.host.submit(20'001, close);
+  }
+  run_until_idle();
+  REQUIRE(lab.host.results.size() == kTasks + 1);
+  CHECK(lab.host.order.front() == other.operation);
+  for (const auto& [operation, done] : lab.host.results) CHECK(done.status == protocol::DoneStatus::ok);
+  for (std::uint32_t i = 0; i < kTasks; ++i) {
+    CHECK(lab.read<std::uint64_t>(queue_at(i) + arch::queue::kTickets) == (arch::kQueueClosed | (i % 2 == 0 ? 0 : 2)));
+    CHECK((lab.read<std::uint32_t>(kNotes + 8 * std::uint64_t{i}) != 0) == (i % 2 != 0));
+  }
+  CHECK(lab.stat("task.evictions") >= kTasks + 1 - slots);
+  CHECK(lab.stat("cwd.wait.evicted") == 0);  // nothing of them was left to be launched
+  lab.gpu.check_quiescent();
 }
 
 TEST_CASE("a queue task ends with the last child of its entries, and its stream goes on then",
