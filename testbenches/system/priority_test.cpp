@@ -180,7 +180,8 @@ TEST_CASE("a task that launches and is inserted at the head starts before all eq
   REQUIRE(lab.host.results.size() == waiting + 5);
   CHECK(started(lab, head_first(head, others)) == head_first(head, others));
   CHECK(lab.host.results.at(head).status == protocol::DoneStatus::ok);
-  CHECK(lab.stat("task.evictions") == 0);
+  // A queue task whose entries only wait for their children has nothing left to launch: others get its slot.
+  CHECK(lab.stat("task.evictions") <= (queue ? 1 : 0));
   lab.gpu.check_quiescent();
 }
 

@@ -257,4 +257,39 @@ TEST_CASE("a record that makes no sense ends the evicted task that it is of", "[
   CHECK(bench.results.at(1).status == DoneStatus::ok);
 }
 
+TEST_CASE("tasks of the host that are out keep half of the spare records, and a child keeps only its own",
+          "[task][TSK-03][TSK-15]") {
+  PlainBench bench(1);
+  task::OpenTasks tasks;
+  task::TaskRecords::Setup setup;
+  setup.memory = bench.place.memory;
+  constexpr std::uint32_t kPlaces = 2;
+  task::TaskRecords records(tasks, bench.unit.scheduler(), setup, kPlaces);
+  const auto of = [](std::uint32_t operation, task::Task::Origin origin) {
+    task::Task task;
+    task.packet.operation = operation;
+    task.origin = origin;
+    return task;
+  };
+  const auto host = [&](std::uint32_t operation) { return of(operation, task::Task::Origin::stream); };
+  const auto child = [&](std::uint32_t operation) {
+    return of(protocol::kChildBit | operation, task::Task::Origin::child);
+  };
+  // As many that wait as places, as many that run, and one that goes to the head of its list.
+  const std::uint64_t most = (bench.place.memory.tasks.pool.count - 2 * kPlaces - 1) / 2;
+  REQUIRE(most > 2);
+  for (std::uint32_t i = 0; i < most; ++i) {
+    REQUIRE(records.spares_one(host(i)));
+    records.leaves(host(i));
+    records.leaves(host(i));  // it is asked, and its progress is written: it is one task
+    records.leaves(child(i));
+  }
+  CHECK_FALSE(records.spares_one(host(1'000'000)));
+  CHECK(records.spares_one(child(1'000'000)));
+  records.back(child(0));
+  CHECK_FALSE(records.spares_one(host(1'000'000)));
+  records.back(host(0));
+  CHECK(records.spares_one(host(1'000'000)));
+}
+
 }  // namespace heddle::test::task_records_test
