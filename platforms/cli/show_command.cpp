@@ -43,7 +43,21 @@ heddle show scenario-schema   the JSON schema of scenarios, as editors use it: d
                              and docs/scenario.md, or (registers) as the header for drivers
 )";
 
+// What there is to say of where a value comes from.
+std::string source_text(const ParamEntry& entry, const std::vector<std::string>& unknown) {
+  const std::string source = entry.value_source.empty() ? "" : "; source: " + entry.value_source;
+  const bool of_another = entry.origin.kind == Origin::Kind::defaults &&
+                          std::any_of(unknown.begin(), unknown.end(), [&](const std::string& path) {
+                            return entry.path.compare(0, path.size(), path) == 0;
+                          });
+  return of_another ? source + "; unknown of this device" : source;
+}
+
 void show_params(const Machines& machines, const std::string& prefix) {
+  const std::string& preset = machines.gpus.front().preset;
+  const std::vector<std::string> names = gpu::preset_names();
+  const bool known = std::find(names.begin(), names.end(), preset) != names.end();
+  const std::vector<std::string> unknown = known ? gpu::preset_unknown(preset) : std::vector<std::string>{};
   std::vector<ParamEntry> entries = machines.gpus.front().entries;
   entries.insert(entries.end(), machines.run_entries.begin(), machines.run_entries.end());
   bool any = false;
@@ -53,7 +67,7 @@ void show_params(const Machines& machines, const std::string& prefix) {
     const std::string unit(unit_text(e.unit));
     std::cout << fmt::format("{} = {}{}\n    {}\n    {}; range {}; default {}\n    set by {}{}\n", e.path, e.value_text,
                              unit.empty() ? "" : " " + unit, e.description, e.type, e.range, e.default_text,
-                             e.origin.text, e.value_source.empty() ? "" : "; source: " + e.value_source);
+                             e.origin.text, source_text(e, unknown));
   }
   if (any) return;
   std::vector<std::string> paths;
@@ -65,7 +79,8 @@ void show_params(const Machines& machines, const std::string& prefix) {
 
 void show_presets() {
   for (const std::string& name : gpu::preset_names()) {
-    std::cout << fmt::format("{:<10} {}\n", name, gpu::preset_description(name));
+    std::cout << fmt::format("{:<10} {}\n{:11}checked against {}\n", name, gpu::preset_description(name), "",
+                             gpu::preset_checked(name));
   }
 }
 

@@ -374,7 +374,7 @@ std::uint32_t Gpu::add_code(std::shared_ptr<const arch::WarpProgram> program, co
                      "raise gpu.memory, or lower gpu.task.nested.memory, contexts or pending_launches");
   }
   if (const char* missing = params().tmau.missing(program->tmau_needs()); missing != nullptr) {
-    throw InputError(fmt::format("a program makes requests to {}, and the machine has none", missing),
+    throw InputError(fmt::format("a program makes requests to {}, and {} has none", missing, params().machine.device),
                      "choose a machine with such units, or set gpu.tmau.enabled and gpu.tmau.requests");
   }
   return blocks_->codes.add(std::move(program), kernel);

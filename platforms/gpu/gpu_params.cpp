@@ -31,6 +31,8 @@ YAML::Node document(const std::string& name) {
 }  // namespace
 
 void MachineParams::describe(ParamTable<MachineParams>& t) {
+  t.add("device", &MachineParams::device, "what the machine is called where something is refused that it lacks",
+        "choice");
   t.add("clock", &MachineParams::clock, {Unit::ghz, 0.001, 100.0}, "clock of all blocks",
         "HPMLL/NVIDIA-Hopper-Benchmark logs of an H100 PCIe");
   t.add("shape", &MachineParams::shape, "the tree of GPCs, CPCs, TPCs and SMs",
@@ -199,6 +201,17 @@ void GpuParams::check() const {
   }
 }
 
+std::string why_never_fits(const GpuParams& params, const arch::KernelShape& kernel) {
+  std::string why = arch::why_impossible(params.sm.limits, kernel);
+  if (!why.empty()) return why + " (of an SM)";
+  if (!kernel.cluster.any()) return {};
+  if (params.cwd.max_gpc_cga == 1 && arch::why_malformed(kernel.grid, kernel.cluster, arch::kMaxCgaCtas).empty() &&
+      !arch::why_malformed(kernel.grid, kernel.cluster, 1).empty()) {
+    return fmt::format("its CTAs come in clusters, and {} has none (gpu.cwd.max_gpc_cga is 1)", params.machine.device);
+  }
+  return cwd::why_never_fits(topology_of(params), params.cwd, params.sm.limits, kernel, cgas_per_gpc(params));
+}
+
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
   for (const PresetText& text : preset_texts()) names.emplace_back(text.name);
@@ -207,17 +220,30 @@ std::vector<std::string> preset_names() {
 
 std::string preset_description(const std::string& name) { return document(name)["description"].as<std::string>(); }
 
+std::string preset_checked(const std::string& name) { return document(name)["checked"].as<std::string>(); }
+
+std::vector<std::string> preset_unknown(const std::string& name) {
+  const YAML::Node unknown = document(name)["unknown"];
+  return unknown ? unknown.as<std::vector<std::string>>() : std::vector<std::string>{};
+}
+
 YAML::Node preset(const std::string& name) { return document(name)["gpu"]; }
 
+// "H20" is in "H200" as well: the longest name counts.
 std::string preset_for_device(const std::string& device) {
+  std::string found;
+  std::size_t longest = 0;
   for (const PresetText& text : preset_texts()) {
     const YAML::Node devices = document(text.name)["devices"];
     if (!devices) continue;
     for (const YAML::Node& pattern : devices) {
-      if (device.find(pattern.as<std::string>()) != std::string::npos) return text.name;
+      const auto name = pattern.as<std::string>();
+      if (name.size() <= longest || device.find(name) == std::string::npos) continue;
+      longest = name.size();
+      found = text.name;
     }
   }
-  return {};
+  return found;
 }
 
 }  // namespace heddle::gpu

@@ -26,7 +26,8 @@ namespace heddle::gpu {
 
 // Parameters of the GPU as a whole.
 struct MachineParams {
-  double clock = 1.755;  // GHz
+  std::string device = "the machine";  // what it is called where something is refused
+  double clock = 1.755;                // GHz
   arch::Shape shape = arch::Shape::from_sms_per_gpc({18, 18, 18, 18, 16, 16, 14, 14});
   std::vector<std::uint32_t> ugpus;                // GPCs of each uGPU; empty: one uGPU
   std::uint64_t memory = std::uint64_t{80} << 30;  // bytes of device memory, from address 0
@@ -89,6 +90,11 @@ struct PresetText {
 const std::vector<PresetText>& preset_texts();
 std::vector<std::string> preset_names();
 std::string preset_description(const std::string& name);
+// What the preset was compared with, in words.
+std::string preset_checked(const std::string& name);
+// Beginnings of the paths of parameters that are not public of the device: what the preset leaves there is the default,
+// which belongs to another one.
+std::vector<std::string> preset_unknown(const std::string& name);
 // Throws InputError with the nearest names if there is no such preset.
 YAML::Node preset(const std::string& name);
 // The preset for a device name as recorders write it ("NVIDIA H100 80GB HBM3"); empty if none is known (INP-10).
@@ -114,11 +120,6 @@ inline cwd::Occupancy residency_without_ids(const GpuParams& params, const arch:
 }
 
 // Why the machine can never run the kernel, naming the resource and the domain; empty if it can.
-inline std::string why_never_fits(const GpuParams& params, const arch::KernelShape& kernel) {
-  std::string why = arch::why_impossible(params.sm.limits, kernel);
-  if (!why.empty()) return why + " (of an SM)";
-  if (!kernel.cluster.any()) return {};
-  return cwd::why_never_fits(topology_of(params), params.cwd, params.sm.limits, kernel, cgas_per_gpc(params));
-}
+std::string why_never_fits(const GpuParams& params, const arch::KernelShape& kernel);
 
 }  // namespace heddle::gpu

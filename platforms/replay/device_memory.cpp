@@ -379,8 +379,9 @@ void check_units(const arch::KernelRecord& kernel, const gpu::GpuParams& params)
   if (kernel.program == nullptr) return;
   const char* missing = params.tmau.missing(kernel.program->tmau_needs());
   if (missing == nullptr) return;
-  throw InputError(fmt::format("kernel '{}' makes requests to {}, and the machine has none", kernel.name, missing),
-                   "choose a machine with such units, as h100-sxm, or set gpu.tmau.enabled and gpu.tmau.requests");
+  throw InputError(
+      fmt::format("kernel '{}' makes requests to {}, and {} has none", kernel.name, missing, params.machine.device),
+      "choose a machine with such units, as h100-sxm, or set gpu.tmau.enabled and gpu.tmau.requests");
 }
 
 void write_objects(const workload::Workload& workload, gpu::Gpu& gpu) {

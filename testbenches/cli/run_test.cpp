@@ -198,9 +198,14 @@ TEST_CASE("what can be configured, chosen and built is shown", "[cli]") {
   const TempDir dir;
   const Finished presets = heddle_in(dir, {"show", "presets"});
   CHECK(presets.status == 0);
-  for (const char* name : {"h100-sxm", "h200", "a100", "rtx5090", "mi300x", "mi350x", "text", "small"}) {
+  for (const char* name : {"h100-sxm", "h100-pcie", "h800", "h200", "gh200", "h20", "a100", "b200", "l40s", "rtx5090",
+                           "mi300x", "mi350x", "text", "small"}) {
     CHECK(contains(presets.out, name));
   }
+  CHECK(contains(presets.out, "checked against"));
+  const Finished ada = heddle_in(dir, {"show", "params", "gpu.xbar", "--gpu", "l40s"});
+  CHECK(contains(ada.out, "unknown of this device"));
+  CHECK_FALSE(contains(heddle_in(dir, {"show", "params", "gpu.xbar"}).out, "unknown of this device"));
   const Finished tree = heddle_in(dir, {"show", "tree", "--gpu", "small", "--set", "gpu.shape=[[4,2],3]"});
   CHECK(tree.status == 0);
   CHECK(contains(tree.out, "9 SMs in 2 GPCs"));

@@ -38,7 +38,7 @@ gpu::GpuParams params_of(const std::string& preset) {
 }  // namespace
 
 TEST_CASE("machines without the unit have no clusters either", "[gpu][TMA-46]") {
-  for (const char* preset : {"a100", "mi300x", "mi350x"}) {
+  for (const char* preset : {"a100", "l40s", "mi300x", "mi350x"}) {
     CAPTURE(preset);
     const gpu::GpuParams params = params_of(preset);
     CHECK_FALSE(params.tmau.enabled);
