@@ -47,7 +47,9 @@ std::vector<std::int64_t> host_times(const workload::Workload& workload, Pace pa
 
 void SubmissionParams::describe(ParamTable<SubmissionParams>& t) {
   t.add("enqueue", &SubmissionParams::enqueue, {Unit::ns, 0.0, 1e9},
-        "time that the host takes to write a packet into its ring; it writes one at a time. The same of a TMD",
+        "time that the host takes to write a packet into its ring; it writes one at a time. The same of a TMD, which "
+        "each "
+        "stream's own thread of the host writes",
         "assumption: 64 bytes and an atomic add on the write index, no driver call");
   t.add("doorbell", &SubmissionParams::doorbell, {Unit::ns, 0.0, 1e9},
         "time that the host takes to ring a doorbell: a posted write",
