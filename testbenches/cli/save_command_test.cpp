@@ -507,6 +507,27 @@ TEST_CASE("who waits for ever for chunks, or for what is claimed, is told so", "
                  "to the claim of urgent"));
 }
 
+// Both want the same of every SM: the first has what CTAs that wait give up, and the second needs as much again.
+TEST_CASE("SMs are asked anew for each task that wants slots of CTAs that wait", "[cli][TSK-12][TSK-16]") {
+  const TempDir dir;
+  dir.write("s.yaml",
+            "heddle: 1\ngpu: small\nconfig: {gpu: {sm: {limits: {ctas: 2}, nested: {save: wanted}}, "
+            "cwd: {preemption: instruction}, task: {nested: {shared_by: grid}}}}\nkernels:\n"
+            "  - {name: child, grid: 1, block: 32, cycles: 2000000}\n"
+            "  - {name: long, grid: 10, block: 32, cycles: 1000000}\n"
+            "  - {name: short, grid: 10, block: 32, cycles: 1000}\n"
+            "  - name: parent\n    grid: 19\n    block: 32\n    program:\n"
+            "      - if: {cond: thread == 0 && cta == 0, then: [{launch: {kernel: child}}]}\n"
+            "      - compute: {unit: int32, count: 5000}\n      - wait_children\n"
+            "submit:\n  - {kernel: parent, stream: a}\n  - {kernel: long, stream: b, at: 100 us}\n"
+            "  - {kernel: short, stream: c, at: 101 us}\n");
+  for (const char* mode : {"at", "lt"}) {
+    CAPTURE(mode);
+    // ns; the long one has its slots for 1 ms
+    CHECK(stat(run_well(dir, {"s.yaml", "--timing", mode}), "gpu0.task.launch_latency.max") < 100'000);
+  }
+}
+
 TEST_CASE("a kernel of cycles is saved in the slots that CTAs with programs had before, and goes on",
           "[cli][TSK-12][TSK-16]") {
   const TempDir dir;
