@@ -87,7 +87,8 @@ void TaskArbiter::arbitrate() {
       continue;
     }
     const bool behind = !passed || bits::contains(full, entry.task.subcontext);
-    if (behind && (entry.task.depth <= held || entry.task.priority >= least)) {
+    const bool awaited = entry.task.depth > held || entry.queue();  // by those who append to a queue that is full
+    if (behind && !(awaited && entry.task.priority < least)) {
       if (waits_.reason(slot) == WaitReason::none) waits_.set(slot, WaitReason::behind);
       continue;
     }

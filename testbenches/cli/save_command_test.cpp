@@ -403,6 +403,37 @@ TEST_CASE("CTAs that wait for a free entry of a queue go on as a whole when they
   }
 }
 
+TEST_CASE("who empties a queue goes on beside urgent tasks that wait for the slots of those who append",
+          "[cli][TSK-08][TSK-16]") {
+  for (const char* cluster : {"", "cluster: {gpc: 2}, "}) {
+    const std::string text =
+        "heddle: 1\ngpu: small\nmemory: [{name: count, bytes: 4}]\nqueues: [{name: work, capacity: 2}]\nkernels:\n"
+        "  - name: producer\n    grid: 10\n    block: 64\n    shared: 150 KiB\n    program:\n"
+        "      - compute: {unit: int32, count: 2000}\n"
+        "      - loop: {var: i, to: 40, do: [{if: {cond: thread == 0, then: [{append: {queue: work, value: i}}]}}]}\n"
+        "  - name: consumer\n    grid: 1\n    block: 32\n    shared: 32 KiB\n    program:\n"
+        "      - compute: {unit: int32, count: 2000}\n"
+        "      - if: {cond: lane == 0, then: [{atomic: {op: add, type: u32, value: 1, at: count}}]}\n"
+        "  - {name: urgent, grid: 20, block: 32, shared: 150 KiB, " +
+        std::string(cluster) +
+        "program: [{compute: {unit: int32, count: 1000}}]}\n"
+        "submit:\n  - {kernel: producer, stream: a, id: p}\n"
+        "  - {kernel: consumer, stream: c, queue: work, until: p}\n"
+        "  - {kernel: urgent, stream: b, priority: 5, at: 20 us}\n"
+        "expect: [{memory: count, pattern: \"400\", type: u32}]\n";
+    for (const char* preemption : {"instruction", "cta", "drain"}) {
+      CAPTURE(cluster, preemption);
+      const TempDir dir;
+      dir.write("s.yaml", text);
+      const Finished finished =
+          heddle_in(dir, {"run", "s.yaml", "--out", "out", "--quiet", "--set", "gpu.sm.nested.save=wait", "--set",
+                          "gpu.cwd.preemption=" + std::string(preemption)});
+      CAPTURE(finished.err);
+      CHECK(finished.status == 0);
+    }
+  }
+}
+
 // Of two CTAs one waits for its child, and the other one has no room in memory, or does not stop.
 TEST_CASE("a member of a CGA that is woken before another one refuses to be saved goes on", "[cli][TSK-12][TSK-16]") {
   const std::string text =
