@@ -103,19 +103,30 @@ std::vector<std::uint16_t> ClaimPlanner::only(const std::vector<std::uint16_t>& 
   return result;
 }
 
-void ClusterClaims::add(const std::vector<std::uint16_t>& claim, std::int32_t priority) {
-  if (!any_) std::fill(priority_.begin(), priority_.end(), std::nullopt);
+bool ClusterClaims::Claim::keeps_off(const TaskEntry& entry) const {
+  // Whoever appends to a queue that is full waits for its task.
+  const bool awaited = depth && (entry.task.depth > *depth || entry.queue());
+  return entry.task.priority < priority && !awaited;
+}
+
+void ClusterClaims::add(const std::vector<std::uint16_t>& claim, std::int32_t priority,
+                        std::optional<std::uint32_t> depth) {
+  if (!any_) std::fill(claims_.begin(), claims_.end(), std::nullopt);
   any_ = true;
   for (std::uint32_t sm = 0; sm < claim.size(); ++sm) {
-    if (claim[sm] > 0) priority_[sm] = std::max(priority_[sm].value_or(priority), priority);
+    if (claim[sm] == 0) continue;
+    std::optional<Claim>& its = claims_[sm];
+    if (!its) its = Claim{priority, depth};
+    its->priority = std::max(its->priority, priority);
+    if (depth) its->depth = std::min(its->depth.value_or(*depth), *depth);
   }
 }
 
-bool ClusterClaims::restrict(std::int32_t priority, std::vector<std::uint16_t>& slots) const {
+bool ClusterClaims::restrict(const TaskEntry& entry, std::vector<std::uint16_t>& slots) const {
   if (!any_) return false;
   bool restricted = false;
   for (std::uint32_t sm = 0; sm < slots.size(); ++sm) {
-    if (slots[sm] == 0 || !priority_[sm] || *priority_[sm] <= priority) continue;
+    if (slots[sm] == 0 || !claims_[sm] || !claims_[sm]->keeps_off(entry)) continue;
     slots[sm] = 0;
     restricted = true;
   }

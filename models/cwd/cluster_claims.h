@@ -67,16 +67,22 @@ class ClaimPlanner {
 // The claims of one walk through the tasks with CTAs left, the most urgent first.
 class ClusterClaims {
  public:
-  explicit ClusterClaims(std::uint32_t sms) : priority_(sms) {}
+  explicit ClusterClaims(std::uint32_t sms) : claims_(sms) {}
 
   void begin_walk() { any_ = false; }
-  // The task's claim keeps less urgent ones off from now on.
-  void add(const std::vector<std::uint16_t>& claim, std::int32_t priority);
+  // The task's claim keeps less urgent ones off from now on. CTAs of tasks of that nesting depth, or of greater ones,
+  // are there, and can wait for tasks that they have launched: no claim keeps those off. None: there is no CTA.
+  void add(const std::vector<std::uint16_t>& claim, std::int32_t priority, std::optional<std::uint32_t> depth);
   // A more urgent task's claim has taken free slots from it: true.
-  bool restrict(std::int32_t priority, std::vector<std::uint16_t>& slots) const;
+  bool restrict(const TaskEntry& entry, std::vector<std::uint16_t>& slots) const;
 
  private:
-  std::vector<std::optional<std::int32_t>> priority_;  // by SM: of the most urgent claim
+  struct Claim {
+    std::int32_t priority = 0;
+    std::optional<std::uint32_t> depth;  // the least of those whose CTAs are in the way
+    bool keeps_off(const TaskEntry& entry) const;
+  };
+  std::vector<std::optional<Claim>> claims_;  // by SM: the most urgent one
   bool any_ = false;
 };
 

@@ -6,7 +6,7 @@ namespace heddle::cwd {
 
 Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CwdParams& params,
          const arch::Topology& topology, const arch::ResourceVector& sm_capacity, const GpcCgaLimits& gpc_limits,
-         bool saves_wanted)
+         SavesOfWaiting saves)
     : Block(name, domain, path),
       task_in("task_in", domain, 0, CreditReturn::by_owner),
       done_out("done_out", domain, params.done_distance, kUnlimitedCredits),
@@ -57,8 +57,7 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       gpc_capacity_(topology, params, sm_priority_, sm_capacity),
       session_(context_, table_, machine_, partition_, launcher_, room_, *plain_, *policies_.domain, sm_priority_,
                sm_capacity[arch::Resource::ctas], {session_out_, snapshot_out_}),
-      room_maker_(context_, table_, machine_.live(), sm_capacity, sm_priority_, gpc_limits.cgas(), saves_wanted,
-                  abort_out),
+      room_maker_(context_, table_, machine_.live(), sm_capacity, sm_priority_, gpc_limits.cgas(), saves, abort_out),
       arbiter_(context_, table_, machine_, partition_, waits_, room_, gpc_capacity_, *plain_, sm_capacity, launcher_,
                session_, room_maker_),
       eviction_(context_, table_, machine_, waits_, session_, arbiter_, task_in, evicted_out),

@@ -35,7 +35,7 @@ class Cwd : public Block {
  public:
   Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CwdParams& params,
       const arch::Topology& topology, const arch::ResourceVector& sm_capacity, const GpcCgaLimits& gpc_limits = {},
-      bool saves_wanted = false);
+      SavesOfWaiting saves = {});
   ~Cwd() override;
 
   PacketIn<protocol::TaskPacket> task_in;

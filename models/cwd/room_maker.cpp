@@ -11,7 +11,7 @@ using protocol::Preemption;
 
 RoomMaker::RoomMaker(const CwdContext& context, const TaskTable& table, const LiveModel& live,
                      const arch::ResourceVector& capacity, const std::vector<std::uint32_t>& sm_priority,
-                     std::uint32_t cgas_per_gpc, bool saves_wanted, PacketSender<protocol::AbortPacket>& out)
+                     std::uint32_t cgas_per_gpc, SavesOfWaiting saves, PacketSender<protocol::AbortPacket>& out)
     : context_(context),
       table_(table),
       live_(live),
@@ -19,7 +19,7 @@ RoomMaker::RoomMaker(const CwdContext& context, const TaskTable& table, const Li
       out_(out),
       planner_(context, sm_priority, capacity, cgas_per_gpc),
       claims_(context.topology.sms()),
-      saves_wanted_(saves_wanted),
+      saves_(saves),
       stats_(context.observation.stats, context.stat_prefix) {}
 
 namespace {
@@ -29,11 +29,27 @@ bool can_be_stopped(const protocol::TaskPacket& task) {
   return !task.cluster.any() || (task.cluster.outermost() == arch::CgaLevel::gpc && !task.cluster.linear_memory);
 }
 
-}  // namespace
-
-bool RoomMaker::less_urgent(const TaskEntry& other, const TaskEntry& entry) const {
+bool less_urgent(const TaskEntry& other, const TaskEntry& entry) {
   return other.task.priority < entry.task.priority && can_be_stopped(other.task);
 }
+
+// The least nesting depth of tasks whose CTAs are on those SMs.
+std::optional<std::uint32_t> least_depth(const TaskTable& table, const LiveModel& live,
+                                         const std::vector<std::uint16_t>& claim) {
+  std::optional<std::uint32_t> least;
+  for (const std::uint32_t slot : table.used()) {
+    const std::uint32_t depth = table.at(slot).task.depth;
+    if (live.running(slot) == 0 || (least && depth >= *least)) continue;
+    for (std::uint32_t sm = 0; sm < claim.size(); ++sm) {
+      if (claim[sm] == 0 || live.on_sm(slot, sm) == 0) continue;
+      least = depth;
+      break;
+    }
+  }
+  return least;
+}
+
+}  // namespace
 
 bool RoomMaker::may_ask(const TaskEntry& entry) const {
   if (context_.params.preemption != PreemptionMode::instruction) return false;
@@ -94,7 +110,8 @@ bool RoomMaker::claim(TaskEntry& entry, const std::vector<bool>& usable) {
     entry.claim.none = false;
   }
   if (entry.claim.ctas.empty() && !entry.claim.none) other |= look_for_claim(entry, usable, false);
-  claims_.add(entry.claim.ctas, entry.task.priority);
+  if (!entry.claim.ctas.empty())
+    claims_.add(entry.claim.ctas, entry.task.priority, least_depth(table_, live_, entry.claim.ctas));
   return other;
 }
 
@@ -110,6 +127,17 @@ bool RoomMaker::look_for_claim(TaskEntry& entry, const std::vector<bool>& usable
   entry.claim.ctas = std::move(ctas);
   entry.claim.none = entry.claim.ctas.empty();
   return other;
+}
+
+// CTAs in the way of a plain grid are saved while they wait, where they can be. A CGA needs its SMs all at once.
+std::optional<std::uint32_t> RoomMaker::depth_in_the_way(const TaskEntry& entry) const {
+  std::optional<std::uint32_t> least;
+  for (const std::uint32_t slot : table_.used()) {
+    const TaskEntry& other = table_.at(slot);
+    const bool stays = entry.task.cluster.any() || !saves_.any || !can_be_stopped(other.task);
+    if (live_.running(slot) > 0 && stays) least = std::min(least.value_or(other.task.depth), other.task.depth);
+  }
+  return least;
 }
 
 // CGAs of the task that an empty machine can hold at most.
@@ -176,9 +204,9 @@ bool RoomMaker::table_stands_full() {
 // The most urgent task that waits for something that CTAs hold wants slots; whoever finds no slot of the task table
 // wants as many as there are.
 void RoomMaker::tell_wanted(const WaitLog& waits) {
-  if (!saves_wanted_) return;
+  if (!saves_.wanted) return;
   const std::uint32_t all = capacity_[arch::Resource::ctas];
-  if (table_stands_full()) return want(all, capacity_);
+  if (table_stands_full()) return want(all, capacity_, TaskTable::kNone);
   for (const std::uint32_t slot : table_.waiting()) {
     const TaskEntry& entry = table_.at(slot);
     switch (waits.reason(slot)) {
@@ -190,23 +218,26 @@ void RoomMaker::tell_wanted(const WaitLog& waits) {
         continue;
       case WaitReason::free_slots:
       case WaitReason::tpc_mask: {
-        if (entry.task.cluster.any()) return want(all, entry.task.need);
+        if (entry.task.cluster.any()) return want(all, entry.task.need, slot);
         const std::uint64_t each =
             (entry.left() + entry.returns.size() + context_.topology.sms() - 1) / context_.topology.sms();
-        return want(static_cast<std::uint32_t>(std::min<std::uint64_t>(each, all)), entry.task.need);
+        return want(static_cast<std::uint32_t>(std::min<std::uint64_t>(each, all)), entry.task.need, slot);
       }
       default:
-        return want(all, capacity_);
+        return want(all, capacity_, slot);
     }
   }
-  want(0, {});
+  want(0, {}, TaskTable::kNone);
 }
 
-void RoomMaker::want(std::uint32_t ctas, const arch::ResourceVector& need) {
-  if (ctas == wanted_ && (ctas == 0 || need == wanted_need_)) return;
+// An SM that has room enough when it is told can have none when the next task wants the same.
+void RoomMaker::want(std::uint32_t ctas, const arch::ResourceVector& need, std::uint32_t slot) {
+  const std::uint32_t by = slot == TaskTable::kNone ? slot : table_.at(slot).task.operation;
+  if (ctas == wanted_ && (ctas == 0 || (need == wanted_need_ && by == wanted_by_))) return;
   if (wanted_ == 0) stats_.wanted.add();
   wanted_ = ctas;
   wanted_need_ = need;
+  wanted_by_ = by;
   for (std::uint32_t gpc = 0; gpc < context_.topology.gpcs(); ++gpc) {
     Preemption preemption;
     preemption.kind = Preemption::Kind::waiting;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "common/packet_port.h"
@@ -15,13 +16,19 @@
 
 namespace heddle::cwd {
 
+// What SMs do with CTAs that wait for tasks.
+struct SavesOfWaiting {
+  bool any = true;      // they save them, by themselves
+  bool wanted = false;  // or when they are asked
+};
+
 class RoomMaker final : private EventHandler {
  public:
   // `out`: link = GPC.
-  // `sm_priority`, `cgas_per_gpc`: as for ClaimPlanner. `saves_wanted`: SMs save CTAs that wait when they are asked.
+  // `sm_priority`, `cgas_per_gpc`: as for ClaimPlanner.
   RoomMaker(const CwdContext& context, const TaskTable& table, const LiveModel& live,
             const arch::ResourceVector& capacity, const std::vector<std::uint32_t>& sm_priority,
-            std::uint32_t cgas_per_gpc, bool saves_wanted, PacketSender<protocol::AbortPacket>& out);
+            std::uint32_t cgas_per_gpc, SavesOfWaiting saves, PacketSender<protocol::AbortPacket>& out);
 
   // Called when another subcontext may start CTAs from now on, or when tasks are to be looked at again.
   void on_slice(std::function<void()> sink) { slice_sink_ = std::move(sink); }
@@ -39,6 +46,10 @@ class RoomMaker final : private EventHandler {
   // place, where they will end. True: it has had another one. `usable`: SMs that it may use.
   bool claim(TaskEntry& entry, const std::vector<bool>& usable);
   ClusterClaims& claims() { return claims_; }
+  // The task waits, and holds those behind it. CTAs that hold its room, and cannot give it up before tasks that they
+  // have launched have completed, belong to tasks of this nesting depth or of greater ones: deeper tasks go on. None:
+  // there is no such CTA.
+  std::optional<std::uint32_t> depth_in_the_way(const TaskEntry& entry) const;
 
   // Some task finds no room that CTAs which wait could make, or none does: SMs are told of what changes.
   void tell_wanted(const WaitLog& waits);
@@ -64,8 +75,7 @@ class RoomMaker final : private EventHandler {
   bool look_for_claim(TaskEntry& entry, const std::vector<bool>& usable, bool stopped);
   std::uint64_t machine_size(const TaskEntry& entry) const;
   void ask_claimed(const TaskEntry& entry);
-  void want(std::uint32_t ctas, const arch::ResourceVector& need);
-  bool less_urgent(const TaskEntry& other, const TaskEntry& entry) const;
+  void want(std::uint32_t ctas, const arch::ResourceVector& need, std::uint32_t slot);
   std::vector<std::uint32_t> with_work() const;
   void send(std::uint32_t gpc, const protocol::Preemption& preemption);
   void give_to(std::uint32_t subcontext);
@@ -80,13 +90,14 @@ class RoomMaker final : private EventHandler {
   ClaimPlanner planner_;
   ClusterClaims claims_;
   std::function<void()> slice_sink_;
-  const bool saves_wanted_;
+  const SavesOfWaiting saves_;
   Cycle full_since_ = 0;      // the task table, by the same tasks; 0: it has a free slot
   std::uint64_t newest_ = 0;  // of those tasks
   std::uint32_t wanted_ = 0;  // CTAs on each SM
   arch::ResourceVector wanted_need_;
-  std::uint32_t current_ = 0;  // subcontext
-  Cycle ends_ = 0;             // of the slice; 0: nobody else wants the machine
+  std::uint32_t wanted_by_ = TaskTable::kNone;  // operation; kNone: who finds no slot of the task table
+  std::uint32_t current_ = 0;                   // subcontext
+  Cycle ends_ = 0;                              // of the slice; 0: nobody else wants the machine
   RoomStats stats_;
 };
 

@@ -8,6 +8,8 @@
 namespace heddle::cwd {
 namespace {
 
+constexpr std::uint32_t kAllDepths = ~std::uint32_t{0};
+
 // The task's subcontext could not take all TPCs or SMs that have room: others than those that it saw may serve.
 bool short_of_tpcs(const SessionPlan& plan) {
   return plan.held == WaitReason::credits || plan.held == WaitReason::local_memory || plan.held == WaitReason::share;
@@ -65,6 +67,8 @@ void TaskArbiter::arbitrate() {
   if (!session_.can_begin() || !launcher_.has_buffer()) return;
   bool passed = true;
   bool chosen = false;
+  std::uint32_t held = 0;  // who holds those behind it lets less urgent ones pass that are nested deeper than that
+  std::int32_t least = 0;  // priority of who does
   std::uint64_t full = 0;  // subcontexts with a task that waits for room on the TPCs that they may use
   for (std::uint32_t g = 0; g < context_.topology.gpcs(); ++g) machine_.pools().share(g, partition_.sharers(g));
   machine_.pools().begin_walk();
@@ -82,7 +86,9 @@ void TaskArbiter::arbitrate() {
       waits_.set(slot, WaitReason::time_slice);
       continue;
     }
-    if (!passed || bits::contains(full, entry.task.subcontext)) {
+    const bool behind = !passed || bits::contains(full, entry.task.subcontext);
+    const bool awaited = entry.task.depth > held || entry.queue();  // by those who append to a queue that is full
+    if (behind && !(awaited && entry.task.priority < least)) {
       if (waits_.reason(slot) == WaitReason::none) waits_.set(slot, WaitReason::behind);
       continue;
     }
@@ -97,7 +103,11 @@ void TaskArbiter::arbitrate() {
     if (!kept_off) take_pending_places(entry);
     const bool claims = !kept_off && room_maker_.wants_claim(entry, waits_.reason(slot));
     if (claims && room_maker_.claim(table_.at(slot), usable(entry))) machine_.freed();  // somebody may use other SMs
-    passed = lets_others_pass(entry) || kept_off;
+    if (!lets_others_pass(entry) && !kept_off) passed = false;
+    if (!lets_others_pass(entry)) {
+      held = std::max(held, room_maker_.depth_in_the_way(entry).value_or(kAllDepths));
+      least = entry.task.priority;
+    }
     // The next task of the same subcontext would only take the room that this one waits for.
     const WaitReason reason = waits_.reason(slot);
     const bool takes = reason == WaitReason::tpc_mask || reason == WaitReason::share;
@@ -138,7 +148,7 @@ void TaskArbiter::restrict_slots(TaskEntry& entry, std::uint32_t slot) {
   WaitReason pooled = restrict_to_pools(entry, plan_.slots);
   entry.pool_limit.reset();
   if (pooled != WaitReason::none) entry.pool_limit = machine_.pool_version();
-  if (room_maker_.claims().restrict(entry.task.priority, plan_.slots)) pooled = WaitReason::claimed;
+  if (room_maker_.claims().restrict(entry, plan_.slots)) pooled = WaitReason::claimed;
   std::optional<std::uint32_t> first;
   if (entry.selection > 0) first = entry.selection - 1;
   const WaitReason held = partition_.restrict(entry.task, plan_.slots, first);
@@ -240,7 +250,7 @@ std::vector<bool> TaskArbiter::usable(const TaskEntry& entry) {
   std::vector<std::uint16_t> slots(context_.topology.sms(), 1);
   restrict_to_pools(entry, slots);
   partition_.restrict(entry.task, slots, std::nullopt);
-  room_maker_.claims().restrict(entry.task.priority, slots);
+  room_maker_.claims().restrict(entry, slots);
   std::vector<bool> result;
   for (const std::uint16_t its : slots) result.push_back(its > 0);
   return result;

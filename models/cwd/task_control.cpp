@@ -345,9 +345,27 @@ void TaskControl::collect_slot_waits(WaitGraph& graph, std::uint32_t slot) const
   if (arbiter_.limited_by_quota(slot)) {
     holder = fmt::format("subcontext {}: {}", entry.task.subcontext, wait_text(reason));
   }
-  const char* what = reason == WaitReason::pool ? "places in the pools of the GPCs" : "the slots";
-  graph.add(name_of(slot), fmt::format("for free slots for {} more CTAs; {} are with", entry.left(), what), holder,
+  std::string what = reason == WaitReason::pool ? "places in the pools of the GPCs are with" : "the slots are with";
+  if (const std::optional<std::uint32_t> other = claims_from(slot)) {
+    what = "those that there are belong to the claim of";
+    holder = name_of(*other);
+  }
+  graph.add(name_of(slot), fmt::format("for free slots for {} more CTAs; {}", entry.left(), what), holder,
             WaitGraph::For::room);
+}
+
+// The most urgent task whose claim keeps it off.
+std::optional<std::uint32_t> TaskControl::claims_from(std::uint32_t slot) const {
+  std::optional<std::uint32_t> result;
+  if (waits_.reason(slot) != WaitReason::claimed) return result;
+  std::int32_t most = table_.at(slot).task.priority;
+  for (const std::uint32_t other : table_.used()) {
+    const TaskEntry& entry = table_.at(other);
+    if (entry.claim.ctas.empty() || entry.task.priority <= most) continue;
+    most = entry.task.priority;
+    result = other;
+  }
+  return result;
 }
 
 void TaskControl::collect_evicted_waits(WaitGraph& graph, std::uint32_t slot) const {

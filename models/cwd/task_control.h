@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -124,6 +125,7 @@ class TaskControl final : public SessionListener {
   void finish(std::uint32_t slot);
   std::string name_of(std::uint32_t slot) const;
   void collect_slot_waits(WaitGraph& graph, std::uint32_t slot) const;
+  std::optional<std::uint32_t> claims_from(std::uint32_t slot) const;
   void collect_evicted_waits(WaitGraph& graph, std::uint32_t slot) const;
 
   const CwdContext& context_;

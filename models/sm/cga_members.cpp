@@ -1,6 +1,7 @@
 #include "sm/cga_members.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/error.h"
 #include "sm/barrier_unit.h"
@@ -14,9 +15,11 @@
 
 namespace heddle::sm {
 
-bool CgaMembers::can_be_stopped(const Cta& cta) {
+bool CgaMembers::can_be_stopped(const Cta& cta) const {
   const bool partial = cta.in_cga() && cta.code != nullptr && cta.block != cta.code->block;
-  return !cta.start.tag.barriers.any() && !(cta.in_cga() && cta.start.cga_memory) && !partial;
+  const bool stays = cta.start.tag.barriers.any() || (cta.in_cga() && cta.start.cga_memory) || partial;
+  return !stays && std::none_of(cta.warps.begin(), cta.warps.end(),
+                                [this](std::uint32_t slot) { return waits_for_entry(peers_.launches.run_of(slot)); });
 }
 
 arch::ResourceVector CgaMembers::call(const Cta& cta) {
@@ -124,7 +127,7 @@ void CgaMembers::resume(Cta& cta) {
   if (room) saves_.thaw(cta);
   if (!saves && !room) return;  // it has refused
   if (cta.has_warps() && cta.live == 0) return peers_.control.check_end(cta, now());
-  if (save.woken) return peers_.launches.on_wake({cta.context.address});
+  if (std::exchange(save.woken, false)) return peers_.launches.on_wake({cta.context.address});
   saves_.consider(cta);
 }
 
@@ -169,7 +172,10 @@ void CgaMembers::save_changed(Cta& cta) {
   }
   if (steps.outcome() == ContextTransfer::Outcome::open) return;
   const bool failed = steps.outcome() == ContextTransfer::Outcome::failed;
-  if (steps.outcome() == ContextTransfer::Outcome::no_area) saves_.stats().no_area.add();
+  if (steps.outcome() == ContextTransfer::Outcome::no_area) {
+    save.lacks_chunks(*steps.header());
+    saves_.stats().no_area.add();
+  }
   saves_.detach(cta);
   refuse(cta);
   if (failed) return saves_.failed(cta, arch::FaultKind::address, "saving its CTA");

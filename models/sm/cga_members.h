@@ -12,8 +12,8 @@ class CgaMembers final : private SmUnit {
       : SmUnit(context), peers_(peers), saves_(saves) {}
 
   // A CTA that makes room, alone or with its GPC_CGA; not of CGAs beyond a GPC, or with linear memory, or if it is a
-  // part of a CTA, at the edge of its grid.
-  static bool can_be_stopped(const Cta& cta);
+  // part of a CTA, at the edge of its grid; nor while a warp of it waits for a free entry of a queue.
+  bool can_be_stopped(const Cta& cta) const;
   // The CGA is to make room: what its CTAs here have.
   arch::ResourceVector call(const Cta& cta);
   // The CTA waits, or has stopped, and could be saved.

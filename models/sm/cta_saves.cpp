@@ -170,11 +170,13 @@ bool CtaSaves::begin_save(Cta& cta, const SaveHome& home) {
   SavedHeader header = image_.header_of(cta, save.makes_room && (!cta.was_saved() || cta.owed));
   const std::vector<std::uint8_t> bytes = sm::save(image_.state_of(cta));
   header.bytes = bytes.size();
-  save.woken = false;
   save.with_cga = home.kind == Kind::cga || home.kind == Kind::leader;
+  if (!save.with_cga) save.woken = false;  // a member can have been woken since it said that it could be saved
+  save.lacks = 0;
   const arch::RecordPool& chunks = memory_.of(cta.start.subcontext).chunks;
   if (!SaveLayout::fits(chunks, header)) {
     stats_->too_large.add();
+    save.lacks_chunks(header);
     return false;
   }
   begin(cta, ContextTransfer::save(chunks, header, bytes, home, image_.local_of(cta)), CtaSave::State::saving, now());

@@ -38,7 +38,9 @@ struct CtaSave {
   std::vector<std::uint8_t> bytes;     // restored: its state
   std::uint64_t phases = 0;            // of its CGA's barrier, that had completed before it came here
   std::uint64_t record = 0;            // published: of its CGA
+  std::uint64_t lacks = 0;             // chunks that were not free when it was last to be saved
 
+  void lacks_chunks(const SavedHeader& header) { lacks = SaveLayout(header).chunks(); }
   bool is_here() const { return state == State::here; }
   bool is_parked() const { return state == State::parked || state == State::publishing || state == State::published; }
   bool is_saving() const { return state == State::saving || state == State::claiming || is_parked(); }

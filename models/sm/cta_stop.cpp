@@ -50,9 +50,18 @@ bool CtaStop::goes(const Cta& cta) const {
 
 bool CtaStop::can_make_room(const Cta& cta, const protocol::Preemption& wanted) const {
   const bool runs = cta.stage == CtaStage::running && !cta.killed() && cta.fate == CtaFate::lives;
-  if (!runs || !saves_.of(cta).is_here() || !CgaMembers::can_be_stopped(cta)) return false;
+  if (!runs || !saves_.of(cta).is_here() || !members_.can_be_stopped(cta)) return false;
   return wanted.kind == protocol::Preemption::Kind::room ? cta.start.priority < wanted.priority
                                                          : cta.start.subcontext != wanted.subcontext;
+}
+
+// Others count on the place that it has drawn, and whoever makes an entry free can wait for other warps of the CTA. So
+// all of it goes on.
+void CtaStop::cannot_stop(Cta& cta) {
+  const CtaSave& save = saves_.of(cta);
+  if (!cta.here() || !save.makes_room || !save.is_here() || cta.killed()) return;
+  if (cta.in_cga()) members_.refuse(cta);
+  saves_.thaw(cta);
 }
 
 void CtaStop::try_save(Cta& cta) {

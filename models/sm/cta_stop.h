@@ -12,6 +12,8 @@ class CtaStop final : private SmUnit {
 
   // Less urgent CTAs make room.
   void make_room(const protocol::Preemption& wanted);
+  // A warp of the CTA waits for a free entry of a queue.
+  void cannot_stop(Cta& cta);
   // All warps of a CTA that is to make room have stopped: it may be saved now.
   void try_save(Cta& cta);
 

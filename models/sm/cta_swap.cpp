@@ -73,6 +73,7 @@ void CtaSwap::save_changed(Cta& cta) {
   const bool late = transfer.steps->came_late();
   const bool makes_room = save.makes_room;
   const std::uint64_t area = transfer.steps->area();
+  if (outcome == ContextTransfer::Outcome::no_area) saves_.of(cta).lacks_chunks(*transfer.steps->header());
   saves_.detach(cta);
   switch (outcome) {
     case ContextTransfer::Outcome::saved:

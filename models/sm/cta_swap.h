@@ -21,7 +21,10 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
   // The CTA is new in its slot.
   void enter(const Cta& cta) { saves_.of(cta) = {}; }
   // A warp of the CTA has begun to wait, or has exited.
-  void consider(Cta& cta) { saves_.consider(cta); }
+  void consider(Cta& cta) {
+    saves_.of(cta).lacks = 0;
+    saves_.consider(cta);
+  }
   // A saved CTA arrives.
   void begin_restore(Cta& cta, Cycle arrival);
   // True: the wake is for later, if at all. While the home moves, its warps must not write there; and if it moves, this
@@ -32,6 +35,7 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
   void transfer_changed(std::uint32_t transfer) override;
   // Less urgent CTAs make room (TSK-16).
   void make_room(const protocol::Preemption& wanted) { stop_.make_room(wanted); }
+  void cannot_stop(Cta& cta) { stop_.cannot_stop(cta); }
   // A warp of a CTA that is to make room has stopped.
   void stopped(Cta& cta) { saves_.stopped(cta); }
   // A phase of the barrier of its CGA is over, at `when`: what the GPM has been told of it is not so any more.
@@ -40,6 +44,8 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
   void on_order(const Cta& cta, const protocol::ClusterOrderPacket& order, Cycle arrival) {
     members_.on_order(cta, order, arrival);
   }
+  // Free chunks that it was to be saved into when there were not as many; 0: it was not.
+  std::uint64_t lacking_chunks(const Cta& cta) const { return saves_.of(cta).lacks; }
   void reset() { saves_.reset(); }
 
  private:

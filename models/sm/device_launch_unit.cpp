@@ -128,6 +128,7 @@ IssueResult DeviceLaunchUnit::follow(std::uint32_t slot, const LaunchNext& next)
       make_ready(slot, next.when);
       break;
     case LaunchNext::Kind::again:
+      if (waits_for_entry(&run)) peers_.swap.cannot_stop(ctas_[warp.cta]);
       make_ready(slot, next.when);
       break;
     case LaunchNext::Kind::release:

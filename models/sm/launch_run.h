@@ -161,5 +161,7 @@ constexpr bool is_word_aligned(std::uint64_t address) { return address % 8 == 0;
 
 // A result of the operation for one lane; `registers`: null if the program does not ask for it.
 void put_result(const LaunchRun& run, std::uint32_t* registers, std::uint32_t lane, std::uint64_t value);
+// It has its place in a queue that is full: only others can make an entry free. Null: it is in no operation.
+bool waits_for_entry(const LaunchRun* run);
 
 }  // namespace heddle::sm

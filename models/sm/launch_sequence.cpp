@@ -37,6 +37,14 @@ void put_result(const LaunchRun& run, std::uint32_t* registers, std::uint32_t la
   if (handle) registers[arch::kWarpLanes + lane] = static_cast<std::uint32_t>(value >> 32);
 }
 
+bool waits_for_entry(const LaunchRun* run) {
+  if (run == nullptr || run->stage != LaunchStage::place) return false;
+  const auto& steps = std::get<arch::AppendSteps>(run->steps);
+  if (!steps.has_ticket() || steps.over()) return false;
+  const MemoryStep step = steps.step();
+  return step.again || step.address != steps.entry();  // between two looks at the entry: is the queue still open?
+}
+
 LaunchNext LaunchSequence::begin(LaunchRun& run, const Cta& cta, Cycle next) {
   const bool has_record = cta.record != 0 && memory_.any();
   if (run.code == OpCode::wait_children) {

@@ -117,8 +117,8 @@ ClusterState SmCore::clusters() const {
 }
 
 void SmCore::collect_waits(WaitGraph& graph) const {
-  WaitReport(context,
-             {memory.flights, cgas, bulk, mbarriers, launches, memory.shared, memory.tables, memory.gate, memory.l2})
+  WaitReport(context, {memory.flights, cgas, bulk, mbarriers, launches, memory.shared, memory.tables, memory.gate,
+                       memory.l2, swap})
       .collect(graph);
 }
 

@@ -9,6 +9,7 @@
 #include "sm/barrier_unit.h"
 #include "sm/bulk_unit.h"
 #include "sm/cluster_tables.h"
+#include "sm/cta_swap.h"
 #include "sm/device_launch_unit.h"
 #include "sm/l2_port.h"
 
@@ -51,9 +52,15 @@ void WaitReport::collect(WaitGraph& graph) const {
 
 void WaitReport::show_cta(WaitGraph& graph, const Cta& cta) const {
   const std::string operation = labels_.of(cta.operation);
+  const std::uint64_t chunks = subjects_.swap.lacking_chunks(cta);
   for (std::uint32_t warp = 0; warp < cta.warps.size(); ++warp) {
     if (warps_[cta.warps[warp]].wait == WarpWait::exited) continue;
-    graph.add(operation, "for", name_of(cta, warp));
+    if (chunks > 0 && warps_[cta.warps[warp]].wait == WarpWait::children) {
+      graph.add(operation, fmt::format("for {} free chunks of gpu.task.nested.memory to save", chunks),
+                name_of(cta, warp), WaitGraph::For::room);
+    } else {
+      graph.add(operation, "for", name_of(cta, warp));
+    }
     show_warp(graph, cta, warp);
   }
   const std::uint32_t accesses = cta.open - cta.bulk;

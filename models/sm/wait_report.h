@@ -13,6 +13,7 @@ namespace heddle::sm {
 
 class BulkUnit;
 class ClusterTables;
+class CtaSwap;
 class DeviceLaunchUnit;
 class DsmemFlights;
 class L2Port;
@@ -42,6 +43,7 @@ class WaitReport final : private SmUnit {
     const ClusterTables& tables;
     const RequestGate& gate;
     const L2Port& l2;
+    const CtaSwap& swap;
   };
   WaitReport(const UnitContext& context, const Subjects& subjects)
       : SmUnit(context), subjects_(subjects), labels_(gpu_observation(context.time).labels) {}

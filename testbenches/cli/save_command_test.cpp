@@ -331,6 +331,234 @@ TEST_CASE("subcontexts have the machine in turn, and compute the same", "[cli][T
   }
 }
 
+namespace {
+
+// Two warps: one appends more than the queue holds, and the other one has to end before the consumer goes on.
+std::string appending(const std::string& config, const std::string& attributes, const std::string& other,
+                      const std::string& at, bool slices) {
+  const std::string in = slices ? "    subcontext: 1\n" : "";
+  return "heddle: 1\ngpu: small\nconfig: " + config +
+         "\nmemory: [{name: flag, bytes: 4}, {name: count, bytes: 4}]\nqueues: [{name: work, capacity: 2}]\n" +
+         (slices ? "subcontexts: [{id: 1}, {id: 2}]\n" : "") + "kernels:\n  - name: producer\n    block: 64\n" +
+         attributes + in +
+         "    program:\n"
+         "      - if:\n          cond: warp == 0\n          then:\n"
+         "            - if: {cond: lane < 6, then: [{append: {queue: work, value: lane}}]}\n"
+         "          else:\n"
+         "            - compute: {unit: int32, count: 60000}\n"
+         "            - if: {cond: lane == 0, then: [{store: {value: 1, at: flag, type: u32, order: release, scope: "
+         "gpu}}]}\n"
+         "  - name: consumer\n    grid: 1\n    block: 32\n" +
+         in +
+         "    program:\n      - set: {f: 0, type: u32}\n"
+         "      - while: {cond: f == 0, do: [{load: {to: f, type: u32, at: flag, order: acquire, scope: gpu}}]}\n"
+         "      - if: {cond: lane == 0, then: [{atomic: {op: add, type: u32, value: 1, at: count}}]}\n"
+         "  - name: other\n    grid: 10\n    block: 32\n" +
+         other +
+         "submit:\n  - {kernel: producer, stream: a, id: p}\n"
+         "  - {kernel: consumer, stream: c, queue: work, until: p}\n  - {kernel: other, stream: b, " +
+         at + "}\n";
+}
+
+std::string parents_with(const std::string& config, const std::string& parent, const std::string& child,
+                         const std::string& wait, const std::string& urgent) {
+  return "heddle: 1\ngpu: small\nconfig: " + config + "\nmemory: [{name: out, bytes: 4 KiB}]\nkernels:\n" +
+         "  - {name: child, " + child + "}\n  - name: parent\n    grid: 10\n    block: 32\n    shared: 100 KiB\n" +
+         parent + "      - if: {cond: lane == 0, then: [{launch: {kernel: child}}]}\n      - " + wait +
+         "\n      - if: {cond: lane == 0, then: [{store: {value: 1, at: out + 4 * cta, type: u32}}]}\n"
+         "  - {name: urgent, grid: 20, block: 32, shared: 150 KiB, " +
+         urgent + "program: [{compute: {unit: int32, count: 1000}}]}\nsubmit:\n  - {kernel: parent, stream: a}\n";
+}
+
+}  // namespace
+
+TEST_CASE("CTAs that wait for a free entry of a queue go on as a whole when they are to make room", "[cli][TSK-16]") {
+  const std::string instruction = "{gpu: {cwd: {preemption: instruction}}}";
+  const std::string urgent = "    shared: 150 KiB\n    program: [{compute: {unit: int32, count: 1000}}]\n";
+  const std::string cgas = "    grid: 2\n    cluster: {gpc: 2}\n    shared: 150 KiB\n";
+  struct Case {
+    std::string name;
+    std::string text;
+    int entries;
+  };
+  const std::vector<Case> cases = {
+      {"an urgent task",
+       appending(instruction, "    grid: 1\n    shared: 150 KiB\n", urgent, "priority: 5, at: 20 us", false), 6},
+      {"an urgent task, and CGAs", appending(instruction, cgas, urgent, "priority: 5, at: 20 us", false), 12},
+      {"time slices",
+       appending("{gpu: {cwd: {preemption: instruction, time_slice: 20000}}}", "    grid: 1\n",
+                 "    subcontext: 2\n    program: [{compute: {unit: int32, count: 100000}}]\n", "at: 5 us", true),
+       6}};
+  for (const Case& one : cases) {
+    for (const char* mode : {"at", "lt"}) {
+      CAPTURE(one.name, mode);
+      const TempDir dir;
+      dir.write("s.yaml",
+                one.text + "expect: [{memory: count, pattern: \"" + std::to_string(one.entries) + "\", type: u32}]\n");
+      const Finished finished =
+          heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet", "--set", "run.wall_limit=60"});
+      CAPTURE(finished.err);
+      CHECK(finished.status == 0);
+    }
+  }
+}
+
+TEST_CASE("who empties a queue goes on beside urgent tasks that wait for the slots of those who append",
+          "[cli][TSK-08][TSK-16]") {
+  for (const char* cluster : {"", "cluster: {gpc: 2}, "}) {
+    const std::string text =
+        "heddle: 1\ngpu: small\nmemory: [{name: count, bytes: 4}]\nqueues: [{name: work, capacity: 2}]\nkernels:\n"
+        "  - name: producer\n    grid: 10\n    block: 64\n    shared: 150 KiB\n    program:\n"
+        "      - compute: {unit: int32, count: 2000}\n"
+        "      - loop: {var: i, to: 40, do: [{if: {cond: thread == 0, then: [{append: {queue: work, value: i}}]}}]}\n"
+        "  - name: consumer\n    grid: 1\n    block: 32\n    shared: 32 KiB\n    program:\n"
+        "      - compute: {unit: int32, count: 2000}\n"
+        "      - if: {cond: lane == 0, then: [{atomic: {op: add, type: u32, value: 1, at: count}}]}\n"
+        "  - {name: urgent, grid: 20, block: 32, shared: 150 KiB, " +
+        std::string(cluster) +
+        "program: [{compute: {unit: int32, count: 1000}}]}\n"
+        "submit:\n  - {kernel: producer, stream: a, id: p}\n"
+        "  - {kernel: consumer, stream: c, queue: work, until: p}\n"
+        "  - {kernel: urgent, stream: b, priority: 5, at: 20 us}\n"
+        "expect: [{memory: count, pattern: \"400\", type: u32}]\n";
+    for (const char* preemption : {"instruction", "cta", "drain"}) {
+      CAPTURE(cluster, preemption);
+      const TempDir dir;
+      dir.write("s.yaml", text);
+      const Finished finished =
+          heddle_in(dir, {"run", "s.yaml", "--out", "out", "--quiet", "--set", "gpu.sm.nested.save=wait", "--set",
+                          "gpu.cwd.preemption=" + std::string(preemption)});
+      CAPTURE(finished.err);
+      CHECK(finished.status == 0);
+    }
+  }
+}
+
+// Of two CTAs one waits for its child, and the other one has no room in memory, or does not stop.
+TEST_CASE("a member of a CGA that is woken before another one refuses to be saved goes on", "[cli][TSK-12][TSK-16]") {
+  const std::string text =
+      "heddle: 1\ngpu: small\nconfig: {gpu: {cwd: {preemption: instruction}, task: {nested: {memory: 0.1}}}}\n"
+      "memory: [{name: out, bytes: 4 KiB}]\nkernels:\n"
+      "  - {name: child, grid: 1, block: 32, program: [{compute: {unit: int32, count: 8000}}]}\n"
+      "  - {name: leaf, grid: 1, block: 32, program: [{compute: {unit: int32, count: 10}}]}\n"
+      "  - name: parent\n    grid: 2\n    block: 32\n    shared: 110 KiB\n    cluster: {gpc: 2}\n    program:\n"
+      "      - compute: {unit: int32, count: 5000}\n"
+      "      - if:\n          cond: rank == 0\n          then:\n"
+      "            - if: {cond: lane == 0, then: [{launch: {kernel: child}}]}\n            - wait_children\n"
+      "            - if: {cond: lane == 0, then: [{store: {value: 1, at: out, type: u32}}]}\n"
+      "          else:\n            - launch: {kernel: leaf, mode: fire_and_forget}\n"
+      "            - compute: {unit: int32, count: 5000}\n"
+      "  - {name: urgent, grid: 10, block: 32, shared: 150 KiB, program: [{compute: {unit: int32, count: 1000}}]}\n"
+      "submit:\n  - {kernel: parent, stream: a}\n  - {kernel: urgent, stream: b, priority: 5, at: 20 us}\n"
+      "expect: [{memory: out, pattern: \"i == 0 ? 1 : 0\", type: u32}]\n";
+  const TempDir dir;
+  dir.write("s.yaml", text);
+  for (const char* save : {"off", "wait", "wanted"}) {
+    for (const char* mode : {"at", "lt"}) {
+      CAPTURE(save, mode);
+      const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet", "--set",
+                                                "gpu.sm.nested.save=" + std::string(save)});
+      CAPTURE(finished.err);
+      CHECK(finished.status == 0);
+    }
+  }
+}
+
+TEST_CASE("children of parents that stay in their slots go on beside urgent tasks that wait for those slots",
+          "[cli][TSK-12][TSK-16]") {
+  const std::string off = "{gpu: {sm: {nested: {save: off}}}}";
+  const std::string linear = "    cluster: {gpc: 2, linear_memory: true}\n    program:\n";
+  const std::string plain = "    program:\n";
+  const std::string work = "      - compute: {unit: int32, count: 20000}\n";
+  const std::string small = "grid: 1, block: 32, program: [{compute: {unit: int32, count: 1000}}]";
+  const std::string large = "grid: 8, block: 1024, program: [{compute: {unit: int32, count: 3000}}]";
+  const std::string cgas = "cluster: {gpc: 2}, ";
+  struct Case {
+    std::string name;
+    std::string text;
+    const char* at;
+  };
+  const std::vector<Case> cases = {
+      {"linear memory", parents_with("{}", linear + work, small, "wait_children", ""), "5 us"},
+      {"linear memory, and urgent CGAs", parents_with("{}", linear + work, small, "wait_children", cgas), "5 us"},
+      {"no saves", parents_with(off, plain + work, small, "wait_children", ""), "5 us"},
+      {"no saves, and urgent CGAs", parents_with(off, plain + work, small, "wait_children", cgas), "5 us"},
+      {"large children, and urgent CGAs",
+       parents_with("{}", plain + "      - compute: {unit: int32, count: 2000}\n", large, "wait_children: {stream: 0}",
+                    cgas),
+       "15 us"}};
+  for (const Case& one : cases) {
+    for (const char* mode : {"at", "lt"}) {
+      CAPTURE(one.name, mode);
+      const TempDir dir;
+      dir.write("s.yaml", one.text + "  - {kernel: urgent, stream: b, priority: 5, at: " + one.at +
+                              "}\nexpect: [{memory: out, pattern: \"i < 10 ? 1 : 0\", type: u32}]\n");
+      const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet"});
+      CAPTURE(finished.err);
+      CHECK(finished.status == 0);
+    }
+  }
+}
+
+TEST_CASE("who waits for ever for chunks, or for what is claimed, is told so", "[cli][TSK-12][TSK-16]") {
+  const TempDir dir;
+  const auto said = [&dir](const std::string& text) {
+    dir.write("s.yaml", text);
+    const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--quiet"});
+    CHECK(finished.status == 3);
+    return finished.err;
+  };
+  // Three levels, of which every CTA needs an SM.
+  const auto level = [](const char* name, int grid, const char* child) {
+    return "  - name: " + std::string(name) + "\n    grid: " + std::to_string(grid) +
+           "\n    block: 32\n    shared: 200 KiB\n    program:\n      - if: {cond: lane == 0, then: [{launch: "
+           "{kernel: " +
+           child + "}}]}\n      - wait_children\n";
+  };
+  const std::string chunks = said(
+      "heddle: 1\ngpu: small\nconfig: {gpu: {task: {nested: {memory: 0.1}}}}\nkernels:\n"
+      "  - {name: last, grid: 1, block: 32, shared: 200 KiB, cycles: 1000}\n" +
+      level("third", 1, "last") + level("second", 1, "third") + level("first", 10, "second") +
+      "submit: [{kernel: first, stream: a}]\n");
+  CAPTURE(chunks);
+  CHECK(contains(chunks, " free chunks of gpu.task.nested.memory to save SM "));
+  // Nobody who is less urgent sets the flag that those wait for who are in the way.
+  const std::string claimed = said(
+      "heddle: 1\ngpu: small\nmemory: [{name: flag, bytes: 4}]\nkernels:\n"
+      "  - {name: sets, grid: 1, block: 32, program: [{store: {value: 1, type: u32, at: flag}}]}\n"
+      "  - name: spins\n    grid: 10\n    block: 32\n    shared: 100 KiB\n    program:\n      - set: {f: 0, type: "
+      "u32}\n"
+      "      - while: {cond: f == 0, do: [{load: {to: f, type: u32, at: flag, order: acquire, scope: gpu}}]}\n"
+      "  - {name: urgent, grid: 20, block: 32, shared: 150 KiB, cluster: {gpc: 2}, cycles: 1000}\n"
+      "submit:\n  - {kernel: spins, stream: a}\n  - {kernel: urgent, stream: b, priority: 5, at: 5 us}\n"
+      "  - {kernel: sets, stream: c, at: 10 us}\n");
+  CAPTURE(claimed);
+  CHECK(contains(claimed,
+                 "sets (operation 2, stream c) waits: for free slots for 1 more CTAs; those that there are belong "
+                 "to the claim of urgent"));
+}
+
+// Both want the same of every SM: the first has what CTAs that wait give up, and the second needs as much again.
+TEST_CASE("SMs are asked anew for each task that wants slots of CTAs that wait", "[cli][TSK-12][TSK-16]") {
+  const TempDir dir;
+  dir.write("s.yaml",
+            "heddle: 1\ngpu: small\nconfig: {gpu: {sm: {limits: {ctas: 2}, nested: {save: wanted}}, "
+            "cwd: {preemption: instruction}, task: {nested: {shared_by: grid}}}}\nkernels:\n"
+            "  - {name: child, grid: 1, block: 32, cycles: 2000000}\n"
+            "  - {name: long, grid: 10, block: 32, cycles: 1000000}\n"
+            "  - {name: short, grid: 10, block: 32, cycles: 1000}\n"
+            "  - name: parent\n    grid: 19\n    block: 32\n    program:\n"
+            "      - if: {cond: thread == 0 && cta == 0, then: [{launch: {kernel: child}}]}\n"
+            "      - compute: {unit: int32, count: 5000}\n      - wait_children\n"
+            "submit:\n  - {kernel: parent, stream: a}\n  - {kernel: long, stream: b, at: 100 us}\n"
+            "  - {kernel: short, stream: c, at: 101 us}\n");
+  for (const char* mode : {"at", "lt"}) {
+    CAPTURE(mode);
+    // ns; the long one has its slots for 1 ms
+    CHECK(stat(run_well(dir, {"s.yaml", "--timing", mode}), "gpu0.task.launch_latency.max") < 100'000);
+  }
+}
+
 TEST_CASE("a kernel of cycles is saved in the slots that CTAs with programs had before, and goes on",
           "[cli][TSK-12][TSK-16]") {
   const TempDir dir;

@@ -110,7 +110,7 @@ struct Parts {
   GpcCapacity gpc_capacity{topology, params, priority, kCapacity};
   LaunchSession session{
       context, table, machine, partition, launcher, room, *plain, *policies.domain, priority, 2, {sessions, snapshots}};
-  RoomMaker room_maker{context, table, machine.live(), kCapacity, priority, limits.cgas(), false, aborts};
+  RoomMaker room_maker{context, table, machine.live(), kCapacity, priority, limits.cgas(), {}, aborts};
   TaskArbiter arbiter{context,      table,  machine,   partition, waits,   room,
                       gpc_capacity, *plain, kCapacity, launcher,  session, room_maker};
   TaskEviction eviction{context, table, machine, waits, session, arbiter, slots, evicted};
