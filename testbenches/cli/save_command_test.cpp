@@ -75,6 +75,15 @@ std::vector<Variant> variants() {
   };
 }
 
+// The scenario runs as it should in that timing.
+Results run_in(const char* mode, const std::string& text, const std::vector<std::string>& more = {}) {
+  const TempDir dir;
+  dir.write("s.yaml", text);
+  std::vector<std::string> arguments{"s.yaml", "--timing", mode, "--quiet"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run_well(dir, arguments);
+}
+
 double stat(const Results& results, const std::string& path) {
   return results.document().at("stats").at(path).at("value").get<double>();
 }
@@ -86,12 +95,7 @@ TEST_CASE("a machine full of CGAs whose parents wait goes on: they are saved as 
   for (const Variant& variant : variants()) {
     for (const char* mode : {"at", "lt"}) {
       CAPTURE(variant.name, mode);
-      const TempDir dir;
-      dir.write("s.yaml", scenario_of(variant));
-      const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet"});
-      CAPTURE(finished.err);
-      CHECK(finished.status == 0);
-      const Results results(dir.file("out"));
+      const Results results = run_in(mode, scenario_of(variant));
       CHECK(stat(results, "gpu0.task.restores") > 0);
     }
   }
@@ -119,13 +123,8 @@ TEST_CASE("what CTAs compute that are saved at any instruction to make room is t
       "  - {memory: sums, pattern: \"i < 60 ? 32 : 0\", type: u32}\n";
   for (const char* mode : {"at", "lt"}) {
     CAPTURE(mode);
-    const TempDir dir;
-    dir.write("s.yaml", text);
-    const Finished finished = heddle_in(
-        dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet", "--set", "gpu.cwd.preemption=instruction"});
-    CAPTURE(finished.err);
-    CHECK(finished.status == 0);
-    CHECK(stat(Results(dir.file("out")), "gpu0.cwd.ctas_preempted") >= 20);
+    const Results results = run_in(mode, text, {"--set", "gpu.cwd.preemption=instruction"});
+    CHECK(stat(results, "gpu0.cwd.ctas_preempted") >= 20);
   }
 }
 
@@ -150,12 +149,8 @@ TEST_CASE("a CGA that makes room is stopped and saved as a whole, and goes on wh
       "  - {memory: sums, pattern: \"i < 80 ? 16 : 0\", type: u32}\n";
   for (const char* mode : {"at", "lt"}) {
     CAPTURE(mode);
-    const TempDir dir;
-    dir.write("s.yaml", text);
-    const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet"});
-    CAPTURE(finished.err);
-    CHECK(finished.status == 0);
-    CHECK(stat(Results(dir.file("out")), "gpu0.cwd.ctas_preempted") >= 40);
+    const Results results = run_in(mode, text);
+    CHECK(stat(results, "gpu0.cwd.ctas_preempted") >= 40);
   }
 }
 
@@ -184,12 +179,8 @@ TEST_CASE("CTAs of a grid that shares a context are stopped before and after the
       "  - {memory: kids, pattern: \"i < 60 ? 2 : 0\", type: u32}\n";
   for (const char* mode : {"at", "lt"}) {
     CAPTURE(mode);
-    const TempDir dir;
-    dir.write("s.yaml", text);
-    const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet"});
-    CAPTURE(finished.err);
-    CHECK(finished.status == 0);
-    CHECK(stat(Results(dir.file("out")), "gpu0.cwd.ctas_preempted") >= 20);
+    const Results results = run_in(mode, text);
+    CHECK(stat(results, "gpu0.cwd.ctas_preempted") >= 20);
   }
 }
 
@@ -254,12 +245,8 @@ TEST_CASE("CTAs that wait keep their slots until somebody wants them, and a mach
   for (const Case& one : cases) {
     for (const char* mode : {"at", "lt"}) {
       CAPTURE(one.name, mode);
-      const TempDir dir;
-      dir.write("s.yaml", one.text);
-      const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet"});
-      CAPTURE(finished.err);
-      CHECK(finished.status == 0);
-      CHECK((saves_of(Results(dir.file("out"))) > 0) == one.saves);
+      const Results results = run_in(mode, one.text);
+      CHECK((saves_of(results) > 0) == one.saves);
     }
   }
 }
@@ -319,13 +306,7 @@ TEST_CASE("subcontexts have the machine in turn, and compute the same", "[cli][T
       "  - {memory: out, pattern: \"i < 120 ? i % 60 + 61 : 0\", type: u32}\n";
   for (const char* mode : {"at", "lt"}) {
     CAPTURE(mode);
-    const TempDir dir;
-    dir.write("s.yaml", text);
-    const Finished finished = heddle_in(
-        dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet", "--set", "gpu.cwd.time_slice=100000"});
-    CAPTURE(finished.err);
-    CHECK(finished.status == 0);
-    const Results results(dir.file("out"));
+    const Results results = run_in(mode, text, {"--set", "gpu.cwd.time_slice=100000"});
     CHECK(stat(results, "gpu0.cwd.time_slices") >= 3);
     CHECK(stat(results, "gpu0.cwd.ctas_preempted") >= 20);
   }
@@ -490,12 +471,8 @@ TEST_CASE("children of parents that stay in their slots go on beside urgent task
   for (const Case& one : cases) {
     for (const char* mode : {"at", "lt"}) {
       CAPTURE(one.name, mode);
-      const TempDir dir;
-      dir.write("s.yaml", one.text + "  - {kernel: urgent, stream: b, priority: 5, at: " + one.at +
-                              "}\nexpect: [{memory: out, pattern: \"i < 10 ? 1 : 0\", type: u32}]\n");
-      const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet"});
-      CAPTURE(finished.err);
-      CHECK(finished.status == 0);
+      const Results results = run_in(mode, one.text + "  - {kernel: urgent, stream: b, priority: 5, at: " + one.at +
+                                               "}\nexpect: [{memory: out, pattern: \"i < 10 ? 1 : 0\", type: u32}]\n");
     }
   }
 }

@@ -39,22 +39,9 @@ SimulationResult run(const Workload& workload, const Run& how) {
   return replay::simulate({job}, how.options);
 }
 
-void check_order(const Workload& w, const SimulationResult& result) {
-  REQUIRE(result.progress);
-  const std::vector<OpResult>& results = result.jobs[0].results;
-  std::vector<double> stream_end(w.streams.size(), -1e300);
-  for (std::size_t i = 0; i < w.ops.size(); ++i) {
-    const workload::Op& op = w.ops[i];
-    const OpResult& r = results[i];
-    CAPTURE(i);
-    REQUIRE(r.done);
-    CHECK_FALSE(r.rejected);
-    CHECK_FALSE(r.faulted);
-    CHECK(r.start >= r.submitted);
-    CHECK(r.start >= stream_end[op.stream]);
-    stream_end[op.stream] = r.end;
-    for (const workload::Edge& edge : op.after) CHECK(r.start >= results[edge.from].end);
-  }
+void check_run(const Workload& w, const SimulationResult& result) {
+  check_order(w, result);
+  for (const OpResult& r : result.jobs[0].results) CHECK_FALSE(r.faulted);
   CHECK(result.jobs[0].problems.empty());
 }
 
@@ -74,7 +61,7 @@ TEST_CASE("streams keep their order and edges hold, whatever carries the operati
     how.options.host.ring = random.chance(50) ? 4 : 64;
     CAPTURE(seed, static_cast<int>(how.packets.format), how.params.packet.queues, how.options.host.ring);
     const SimulationResult result = run(w, how);
-    check_order(w, result);
+    check_run(w, result);
     const auto kernels = static_cast<std::size_t>(std::count_if(
         w.ops.begin(), w.ops.end(), [](const workload::Op& op) { return op.kind == workload::OpKind::kernel; }));
     CHECK(result.jobs[0].launches.size() == kernels);
@@ -91,10 +78,10 @@ TEST_CASE("a ring of two packets carries as many as a large one, more slowly", "
   how.params.cwd.gpc_distance = how.params.gpc.gpm_to_cwd = 1;  // so that kernels are shorter than the host's way
   how.options.host.ring = 2;
   const SimulationResult narrow = run(w, how);
-  check_order(w, narrow);
+  check_run(w, narrow);
   how.options.host.ring = 256;
   const SimulationResult wide = run(w, how);
-  check_order(w, wide);
+  check_run(w, wide);
   CHECK(narrow.jobs[0].results.back().end > wide.jobs[0].results.back().end);
 }
 
@@ -105,7 +92,7 @@ TEST_CASE("the host is busy for every packet that it writes", "[replay][PKT-08]"
   how.options.host.enqueue = 20'000;
   how.options.host.doorbell = 1000;
   const SimulationResult result = run(w, how);
-  check_order(w, result);
+  check_run(w, result);
   const auto& launches = result.jobs[0].launches;
   REQUIRE(launches.size() == 10);
   for (std::size_t i = 1; i < 10; ++i) {
@@ -131,7 +118,7 @@ TEST_CASE("at the recorded pace only what has been called is condensed together"
   for (const auto& [index, calls] : packets_of(run(w, how))) CHECK(calls.size() == 1);
   how.pace = Pace::asap;
   const SimulationResult together = run(w, how);
-  check_order(w, together);
+  check_run(w, together);
   std::size_t most = 0;
   for (const auto& [index, calls] : packets_of(together)) most = std::max(most, calls.size());
   CHECK(most == 3);
@@ -156,7 +143,7 @@ TEST_CASE("what comes out of memory is the same by streams and by packets", "[re
     job.packets.emplace();
     job.packets->copies = copies;
     const SimulationResult packets = replay::simulate({job}, {});
-    check_order(w, packets);
+    check_run(w, packets);
     CHECK(packets.jobs[0].regions == streams);
   }
 }
@@ -170,7 +157,7 @@ TEST_CASE("copy engines take the time of the link, beside kernels", "[replay][HS
   const double held = run(w, how).jobs[0].results[0].end;
   how.packets.copies = CopyBy::engines;
   const SimulationResult moved = run(w, how);
-  check_order(w, moved);
+  check_run(w, moved);
   const OpResult& copy = moved.jobs[0].results[0];
   CHECK(copy.end > held);
   CHECK(copy.end - copy.start > static_cast<double>(w.ops[0].bytes) / how.params.hub.link_bandwidth);

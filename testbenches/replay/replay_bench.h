@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -127,6 +128,24 @@ inline std::string difference(const std::string& a, const std::string& b) {
     return rest(a) + " | " + rest(b);
   }
   return {};
+}
+
+// Every operation has been done, behind what it had to wait for.
+inline void check_order(const workload::Workload& w, const replay::SimulationResult& result) {
+  REQUIRE(result.progress);
+  const std::vector<replay::OpResult>& results = result.jobs[0].results;
+  std::vector<double> stream_end(w.streams.size(), -1e300);
+  for (std::size_t i = 0; i < w.ops.size(); ++i) {
+    const workload::Op& op = w.ops[i];
+    const replay::OpResult& r = results[i];
+    CAPTURE(i);
+    REQUIRE(r.done);
+    CHECK_FALSE(r.rejected);
+    CHECK(r.start >= r.submitted);
+    CHECK(r.start >= stream_end[op.stream]);
+    stream_end[op.stream] = r.end;
+    for (const workload::Edge& edge : op.after) CHECK(r.start >= results[edge.from].end);
+  }
 }
 
 }  // namespace heddle::test

@@ -68,23 +68,6 @@ double stat(const SimulationResult& result, const std::string& name) {
   return result.jobs[0].observation->stats.to_json()["gpu0." + name]["value"].get<double>();
 }
 
-void check_order(const Workload& w, const SimulationResult& result) {
-  REQUIRE(result.progress);
-  const std::vector<OpResult>& results = result.jobs[0].results;
-  std::vector<double> stream_end(w.streams.size(), -1e300);
-  for (std::size_t i = 0; i < w.ops.size(); ++i) {
-    const workload::Op& op = w.ops[i];
-    const OpResult& r = results[i];
-    CAPTURE(i);
-    REQUIRE(r.done);
-    CHECK_FALSE(r.rejected);
-    CHECK(r.start >= r.submitted);
-    CHECK(r.start >= stream_end[op.stream]);
-    stream_end[op.stream] = r.end;
-    for (const workload::Edge& edge : op.after) CHECK(r.start >= results[edge.from].end);
-  }
-}
-
 // Every CTA of every kernel started, and none twice.
 void check_ctas(const Workload& w, const Seen& seen) {
   for (std::size_t i = 0; i < w.ops.size(); ++i) {
