@@ -272,7 +272,7 @@ int run_command(const std::vector<std::string>& arguments) {
     std::cout << run_help();
     return kSuccess;
   }
-  const Inputs inputs = load_inputs(options.files, options.device);
+  const Inputs inputs = load_inputs(options.files, options.device, options.lets);
   const std::optional<workload::PacketOptions> packets = packet_options(inputs, options);
   const Machines machines = resolve_machines(inputs, options);
   if (options.dump_config) {
@@ -306,6 +306,11 @@ int run_command(const std::vector<std::string>& arguments) {
         jobs[expectation.gpu].regions.push_back(expectation.memory);
       }
     }
+    for (const scenario::Figure& figure : inputs.scenario->figures) {
+      for (const scenario::FigureInput& input : figure.inputs) {
+        if (!input.memory.empty()) jobs[input.gpu].regions.push_back(input.memory);
+      }
+    }
   }
 
   replay::SimulationOptions simulation;
@@ -330,6 +335,7 @@ int run_command(const std::vector<std::string>& arguments) {
   if (inputs.recorded()) compare_with_recording(outcome, fitted, baselines);
   collect_faults(outcome);
   collect_stats(outcome);
+  if (outcome.complete()) measure_figures(outcome);
   if (outcome.complete() || (!outcome.result.partial && outcome.wants_no_progress())) check_expectations(outcome);
   collect_warnings(outcome, timeline.get());
 

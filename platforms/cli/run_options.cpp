@@ -24,6 +24,8 @@ po::options_description run_options() {
                         "Default: what the scenario names, or the GPU that the trace was recorded on")(
       "set", po::value<std::vector<std::string>>()->value_name("K=V"),
       "set a parameter, e.g. gpu.cwd.gpc_distance=100; can be repeated (heddle show params)")(
+      "let", po::value<std::vector<std::string>>()->value_name("NAME=NUMBER"),
+      "set a parameter of the scenario itself (its list `parameters`); can be repeated")(
       "pace", po::value<std::string>()->value_name("recorded|asap"),
       "submit operations at their recorded times (default), or as soon as order allows")(
       "submit", po::value<std::string>()->value_name("aql|tmdq|streams"),
@@ -123,6 +125,7 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.files = line.words();
   options.gpus = line.list("gpu");
   options.sets = line.list("set");
+  options.lets = line.list("let");
   options.timing = line.choice<std::string>("timing", {{"at", "at"}, {"lt", "lt"}});
   options.out = line.text("out");
   options.seed = line.get<std::uint64_t>("seed");
@@ -150,10 +153,11 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   return options;
 }
 
-Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device) {
+Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device,
+                   const std::vector<std::string>& lets) {
   if (files.empty() && device)
     throw InputError("--device chooses a device of a recording, and there is none", "name the trace");
-  if (files.empty()) return from_scenario(scenario::parse_scenario(default_scenario(), "first_light.yaml"));
+  if (files.empty()) return from_scenario(scenario::parse_scenario(default_scenario(), "first_light.yaml", lets));
   Inputs inputs;
   inputs.name = stem(files.front());
   for (const std::string& path : files) {
@@ -174,8 +178,9 @@ Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> dev
                          "several files are possible for recorded traces only, each on a GPU of its own");
       }
       if (device) throw InputError("--device chooses a device of a recording; a scenario has none");
-      return from_scenario(scenario::read_scenario(path));
+      return from_scenario(scenario::read_scenario(path, lets));
     }
+    if (!lets.empty()) throw InputError("--let sets a parameter of a scenario; a recording has none");
     std::vector<workload::Workload> workloads = import_recording(kind, path);
     if (device) keep_device(workloads, *device, path);
     std::move(workloads.begin(), workloads.end(), std::back_inserter(inputs.workloads));

@@ -23,6 +23,7 @@ struct RunOptions {
   std::vector<std::string> files;     // empty: the shipped scenario
   std::vector<std::string> gpus;      // presets or files; one for all GPUs, or one for each
   std::vector<std::string> sets;      // K=V
+  std::vector<std::string> lets;      // parameters of the scenario: NAME=NUMBER
   std::optional<std::string> timing;  // at, lt
   std::optional<std::string> out;
   std::optional<std::uint64_t> seed;
@@ -57,7 +58,8 @@ struct Inputs {
   bool recorded() const { return !scenario; }
 };
 
-// Recognises files by their content. Throws InputError.
-Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device);
+// Recognises files by their content. `lets`: parameters of a scenario. Throws InputError.
+Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device,
+                   const std::vector<std::string>& lets = {});
 
 }  // namespace heddle::cli

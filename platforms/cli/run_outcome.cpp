@@ -179,6 +179,46 @@ bool RunOutcome::wants_no_progress() const {
                      [](const scenario::Expectation& e) { return e.kind == scenario::ExpectationKind::no_progress; });
 }
 
+namespace {
+
+// Null, and an error to be told at the end, if the run has no such statistic.
+const nlohmann::json* find_statistic(RunOutcome& outcome, const std::string& path, const SourcePos& where) {
+  const auto found = outcome.stats.find(path);
+  if (found != outcome.stats.end()) return &*found;
+  std::vector<std::string> names;
+  for (const auto& item : outcome.stats.items()) names.push_back(item.key());
+  const std::string near = nearest(path, names);
+  if (!outcome.unknown_statistic) {
+    outcome.unknown_statistic = InputError(where, fmt::format("this run has no statistic '{}'", path),
+                                           near.empty() ? "stats.json lists them" : "did you mean " + near + "?");
+  }
+  return nullptr;
+}
+
+double input_of(RunOutcome& outcome, const scenario::FigureInput& input) {
+  if (input.clock) return outcome.machines->gpus[input.gpu].params.machine.clock;
+  if (!input.stat.empty()) {
+    const nlohmann::json* found = find_statistic(outcome, input.stat, input.where);
+    return found == nullptr ? std::nan("") : (*found)["value"].get<double>();
+  }
+  const std::vector<MemoryRegion>& regions = outcome.inputs->workloads[input.gpu].memory;
+  const auto region =
+      std::find_if(regions.begin(), regions.end(), [&](const MemoryRegion& one) { return one.name == input.memory; });
+  HEDDLE_CHECK(region != regions.end(), "a figure's region is one of the scenario's");
+  return scenario::taken(input, outcome.result.jobs[input.gpu].regions[region - regions.begin()]);
+}
+
+}  // namespace
+
+void measure_figures(RunOutcome& outcome) {
+  if (!outcome.inputs->scenario) return;
+  for (const scenario::Figure& figure : outcome.inputs->scenario->figures) {
+    const double value =
+        scenario::value_of(figure, [&](const scenario::FigureInput& input) { return input_of(outcome, input); });
+    outcome.figures.push_back({&figure, value});
+  }
+}
+
 void check_expectations(RunOutcome& outcome) {
   if (!outcome.inputs->scenario) return;
   for (const scenario::Expectation& expectation : outcome.inputs->scenario->expectations) {
@@ -188,14 +228,8 @@ void check_expectations(RunOutcome& outcome) {
     }
     ExpectationResult result;
     result.text = fmt::format("{} {}", expectation.stat, expectation.text());
-    const auto found = outcome.stats.find(expectation.stat);
-    if (found == outcome.stats.end()) {
-      std::vector<std::string> names;
-      for (const auto& item : outcome.stats.items()) names.push_back(item.key());
-      const std::string near = nearest(expectation.stat, names);
-      const InputError error(expectation.where, fmt::format("this run has no statistic '{}'", expectation.stat),
-                             near.empty() ? "stats.json lists them" : fmt::format("did you mean {}?", near));
-      if (!outcome.unknown_statistic) outcome.unknown_statistic = error;
+    const nlohmann::json* found = find_statistic(outcome, expectation.stat, expectation.where);
+    if (found == nullptr) {
       result.actual = "there is no such statistic";
       outcome.expectations.push_back(std::move(result));
       continue;
@@ -242,6 +276,13 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
   document["faults"] = nlohmann::json::array();
   for (const Fault& fault : outcome.faults) {
     document["faults"].push_back(json_of(fault, outcome.machines->gpus[fault.gpu].instance));
+  }
+  for (const FigureResult& result : outcome.figures) {
+    nlohmann::json entry = {{"name", result.figure->name}, {"unit", result.figure->unit}};
+    entry["value"] = std::isfinite(result.value) ? nlohmann::json(result.value) : nlohmann::json();
+    if (result.figure->measured) entry["measured"] = *result.figure->measured;
+    if (!result.figure->source.empty()) entry["source"] = result.figure->source;
+    document["figures"].push_back(std::move(entry));
   }
   document["expectations"] = nlohmann::json::array();
   for (const ExpectationResult& e : outcome.expectations) {

@@ -22,6 +22,12 @@ struct ExpectationResult {
   bool is_value = false;  // `actual` is one
 };
 
+// What the scenario measures.
+struct FigureResult {
+  const scenario::Figure* figure = nullptr;
+  double value = 0;
+};
+
 // A fault of a device, and whether the scenario expects it.
 struct Fault {
   std::size_t gpu = 0;
@@ -50,6 +56,7 @@ struct RunOutcome {
   std::vector<std::vector<replay::OpResult>> baseline;  // one per GPU; empty without a baseline
   nlohmann::json stats;                                 // path -> {value, unit, description}
   nlohmann::json histograms;
+  std::vector<FigureResult> figures;
   std::vector<ExpectationResult> expectations;
   std::optional<InputError> unknown_statistic;  // the first that an expectation names in vain
   std::vector<Fault> faults;                    // of all GPUs
@@ -91,6 +98,8 @@ void publish_run(const replay::SimulationResult& result, Stats& stats);
 void publish_job(const std::string& instance, const replay::JobResult& job, Stats& stats);
 // The statistics of all GPUs, of the simulation and of the comparison, in one table.
 void collect_stats(RunOutcome& outcome);
+// The figures of a scenario that has run to its end.
+void measure_figures(RunOutcome& outcome);
 void check_expectations(RunOutcome& outcome);
 
 // Puts the faults of all GPUs into `outcome`, as statistics and as text, and which of them the scenario expects.

@@ -174,6 +174,15 @@ Lines summary_lines(const RunOutcome& outcome) {
     }
     add_fidelity(outcome, i, prefix, lines);
   }
+  for (const FigureResult& result : outcome.figures) {
+    const scenario::Figure& figure = *result.figure;
+    std::string text = fmt::format("{:.5g}{}{}", result.value, figure.unit.empty() ? "" : " ", figure.unit);
+    if (figure.measured) {
+      text += fmt::format("; measured on silicon: {:.5g} ({})", *figure.measured,
+                          percent_text(result.value / *figure.measured - 1, 1));
+    }
+    lines.emplace_back(figure.name, text);
+  }
   lines.emplace_back("simulated time", time_text(outcome.result.sim_time_ns / 1e3));
   if (outcome.result.partial) lines.emplace_back("partial", "stopped " + outcome.result.stopped);
   if (!outcome.result.progress) lines.emplace_back("no progress", outcome.result.stopped);

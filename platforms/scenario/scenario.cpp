@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/quantity.h"
 #include "common/yaml_util.h"
+#include "scenario/parameters.h"
 #include "scenario/scenario_kernels.h"
 #include "scenario/scenario_memory.h"
 #include "scenario/scenario_schema.h"
@@ -55,6 +56,9 @@ class Reader {
     read_shares(list(map, "share"));
     for (const auto& node : list(map, "expect")) {
       scenario_.expectations.push_back(read_expectation(node, file_, regions_, kernels_.names()));
+    }
+    for (const auto& node : list(map, "figures")) {
+      scenario_.figures.push_back(read_figure(node, file_, regions_, scenario_.gpus.size()));
     }
     for (Workload& workload : scenario_.workloads) {
       workload.launched = kernels_.launched_by(workload);
@@ -330,11 +334,15 @@ std::vector<std::uint32_t> read_units(const MapReader& map, const char* key) {
 
 }  // namespace
 
-Scenario parse_scenario(const std::string& text, const std::string& file) {
-  return Reader(file).read(load_yaml(text, file));
+Scenario parse_scenario(const std::string& text, const std::string& file, const std::vector<std::string>& settings) {
+  YAML::Node root = load_yaml(text, file);
+  apply_parameters(root, settings, file);
+  return Reader(file).read(root);
 }
 
-Scenario read_scenario(const std::string& path) { return parse_scenario(read_text_file(path), path); }
+Scenario read_scenario(const std::string& path, const std::vector<std::string>& settings) {
+  return parse_scenario(read_text_file(path), path, settings);
+}
 
 bool looks_like_scenario(std::string_view head) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";

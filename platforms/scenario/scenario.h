@@ -17,6 +17,7 @@
 #include "arch/tensor_descriptor.h"
 #include "common/error.h"
 #include "program/scenario_program.h"
+#include "scenario/figure.h"
 #include "scenario/scenario_schema.h"
 #include "workload/packet_options.h"
 #include "workload/workload.h"
@@ -77,6 +78,7 @@ struct Scenario {
   std::optional<std::uint64_t> seed;
   std::vector<workload::Workload> workloads;  // one per GPU; format "scenario", `enqueue` always set
   std::vector<Expectation> expectations;
+  std::vector<Figure> figures;
   std::optional<workload::PacketOptions> packets;  // submitted by packets
   bool tmdqs = false;                              // submitted into TMDQs
 };
@@ -87,10 +89,12 @@ constexpr const char* kDefaultPreset = "h100-sxm";
 // Throws InputError with file and line for whatever is wrong with the file. Whether presets, parameters and statistics
 // exist, and whether the machine can run the kernels, is not known here. Operations may wait for each other in a
 // circle: that is a scenario that makes no progress, and the run says so.
-Scenario read_scenario(const std::string& path);
+// `settings`: parameters that the caller sets, "lines=16" (scenario/parameters.h).
+Scenario read_scenario(const std::string& path, const std::vector<std::string>& settings = {});
 
 // The same for text that is in memory; `file` is what messages call it.
-Scenario parse_scenario(const std::string& text, const std::string& file);
+Scenario parse_scenario(const std::string& text, const std::string& file,
+                        const std::vector<std::string>& settings = {});
 
 // True if a file that begins so is meant as a scenario: YAML with the key `heddle` on its top level. The first few
 // kilobytes suffice. Recordings (gzip, JSON with traceEvents) are not.

@@ -32,6 +32,9 @@ Json one_of_words(const std::vector<std::string>& list) {
   return schema;
 }
 
+// A value with parameters of the scenario in it.
+Json computed() { return {{"type", "string"}, {"pattern", R"(\$\{.*\})"}}; }
+
 Json quantity_schema(Measure measure) {
   const auto unit = [measure]() -> const char* {
     switch (measure) {
@@ -96,7 +99,7 @@ class SchemaWriter {
       if ((key.kinds & kText) != 0) return text_schema();
       Json item{{"type", "integer"}};
       add_bounds(key.form, item);
-      return item;
+      return {{"anyOf", {std::move(item), computed()}}};
     }
     const std::vector<std::string> tables = words_of(key.form.items);
     if (tables.front() == "step") return {{"anyOf", {{{"enum", step_words()}}, reference("step")}}};
@@ -120,6 +123,7 @@ class SchemaWriter {
     if (form.json != nullptr) return Json::parse(form.json);
     std::vector<Json> options;
     if ((key.kinds & kText) != 0) options.push_back(text(form));
+    if ((key.kinds & kText) == 0 && (key.kinds & (kInteger | kNumber | kQuantity)) != 0) options.push_back(computed());
     if ((key.kinds & kInteger) != 0) options.push_back(number_schema("integer", form));
     if ((key.kinds & kNumber) != 0) options.push_back(number_schema("number", form));
     if ((key.kinds & kQuantity) != 0) options.push_back(quantity_schema(form.measure));

@@ -75,6 +75,10 @@ const MapSpec& scenario_spec() {
           {"expect", false, kList,
            "list of what must come out: statistics, contents of memory, device faults, no progress",
            list_of("expect expect_memory expect_fault expect_no_progress")},
+          {"parameters", false, kMap,
+           "numbers by name, that ${…} puts into any value and --let changes: {lines: 16, bytes: 128 * lines}"},
+          {"figures", false, kList, "list of what the scenario measures: numbers from memory and statistics",
+           list_of("figure", 0, 1000)},
       },
       R"({"not": {"required": ["gpu", "gpus"]}})"};
   return kSpec;
@@ -399,6 +403,34 @@ const MapSpec& expect_spec() {
   return kSpec;
 }
 
+const MapSpec& figure_spec() {
+  static const MapSpec kSpec{
+      "figure",
+      {
+          {"name", true, kText, "name of the figure"},
+          {"value", true, kText, "expression over the names in `of`"},
+          {"of", false, kMap, "what each name in `value` is: {begin: {memory: out, element: 0, type: u64}}"},
+          {"unit", false, kText, "unit of the figure, for whoever reads it"},
+          {"measured", false, kNumber, "what was measured on silicon, in the same unit"},
+          {"source", false, kText, "who measured it, on what"},
+      }};
+  return kSpec;
+}
+
+const MapSpec& figure_input_spec() {
+  static const MapSpec kSpec{
+      "figure_input",
+      {
+          {"stat", false, kText, "path of a statistic, e.g. gpu0.l2.reads"},
+          {"clock", false, kInteger, "number of a GPU: its clock, in GHz", at_least(0)},
+          {"memory", false, kText, "name of a region of memory, as it is at the end of the run"},
+          {"type", false, kText, "memory: type of its elements, e.g. u64; default f32", kType},
+          {"element", false, kInteger, "memory: number of the element, from 0", at_least(0)},
+          {"take", false, kText, "memory: min, max, sum or mean of all elements", words("min max sum mean")},
+      }};
+  return kSpec;
+}
+
 const MapSpec& memory_spec() {
   static const MapSpec kSpec{
       "memory",
@@ -566,7 +598,8 @@ std::vector<const MapSpec*> all_specs() {
                                     &expect_spec(),       &memory_spec(),
                                     &init_spec(),         &tensor_spec(),
                                     &im2col_spec(),       &expect_memory_spec(),
-                                    &expect_fault_spec(), &expect_no_progress_spec()};
+                                    &expect_fault_spec(), &expect_no_progress_spec(),
+                                    &figure_spec(),       &figure_input_spec()};
   const std::vector<const MapSpec*> programs = program_specs();
   specs.insert(specs.end(), programs.begin(), programs.end());
   return specs;

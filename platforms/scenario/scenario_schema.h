@@ -38,6 +38,8 @@ const MapSpec& im2col_spec();
 const MapSpec& expect_memory_spec();
 const MapSpec& expect_fault_spec();
 const MapSpec& expect_no_progress_spec();
+const MapSpec& figure_spec();
+const MapSpec& figure_input_spec();
 // All of these, and those of programs (program/step_table.h).
 std::vector<const MapSpec*> all_specs();
 
