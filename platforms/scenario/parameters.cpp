@@ -1,6 +1,5 @@
 #include "scenario/parameters.h"
 
-#include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
@@ -71,9 +70,7 @@ class Parameters : public ExpressionNames {
  private:
   double value_of(const std::string& text, const SourcePos& where) {
     ExpressionSlots slots;
-    const double value = Expression(text, where, *this, slots).value();
-    if (!std::isfinite(value)) throw InputError(where, fmt::format("{} has no finite value", text), kExample);
-    return value;
+    return Expression(text, where, *this, slots).value();
   }
 
   std::string replaced(const std::string& text, const SourcePos& where) {
@@ -81,7 +78,7 @@ class Parameters : public ExpressionNames {
     std::size_t from = 0;
     for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", from)) {
       const std::size_t end = text.find('}', at);
-      if (end == std::string::npos) throw InputError(where, fmt::format("{}: the } is missing", text), kExample);
+      if (end == std::string::npos) throw InputError(where, fmt::format("{}: the }} is missing", text), kExample);
       const std::string number = number_text(value_of(text.substr(at + 2, end - at - 2), where));
       const bool alone = at == 0 && end + 1 == text.size();
       result += text.substr(from, at - from) + (number.front() == '-' && !alone ? "(" + number + ")" : number);
