@@ -195,8 +195,22 @@ const nlohmann::json* find_statistic(RunOutcome& outcome, const std::string& pat
   return nullptr;
 }
 
+// Of the last launch of a kernel, on whatever GPU; NaN if it was never launched.
+double time_of(const RunOutcome& outcome, const std::string& kernel) {
+  double time = std::nan("");
+  for (std::size_t gpu = 0; gpu < outcome.result.jobs.size(); ++gpu) {
+    const std::vector<workload::Op>& ops = outcome.inputs->workloads[gpu].ops;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i].kind != workload::OpKind::kernel || ops[i].kernel.name != kernel) continue;
+      time = outcome.result.jobs[gpu].results[i].end - outcome.result.jobs[gpu].results[i].start;
+    }
+  }
+  return time;
+}
+
 double input_of(RunOutcome& outcome, const scenario::FigureInput& input) {
   if (input.clock) return outcome.machines->gpus[input.gpu].params.machine.clock;
+  if (!input.kernel.empty()) return time_of(outcome, input.kernel);
   if (!input.stat.empty()) {
     const nlohmann::json* found = find_statistic(outcome, input.stat, input.where);
     return found == nullptr ? std::nan("") : (*found)["value"].get<double>();

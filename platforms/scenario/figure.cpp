@@ -71,17 +71,17 @@ void read_memory_input(const MapReader& map, const std::vector<MemoryRegion>& re
 }
 
 FigureInput read_input(const std::string& name, const YAML::Node& node, const std::string& file,
-                       const std::vector<MemoryRegion>& regions, std::size_t gpus) {
+                       const FigureScope& scope) {
   const MapReader map(node, figure_input_spec(), "figure's " + name, file);
   FigureInput input;
   input.name = name;
   input.where = map.where();
-  if (int{map.has("stat")} + int{map.has("memory")} + int{map.has("clock")} != 1) {
-    throw InputError(map.where(), fmt::format("{}: one of stat, memory, clock is expected", map.thing()),
+  if (int{map.has("stat")} + int{map.has("memory")} + int{map.has("clock")} + int{map.has("kernel")} != 1) {
+    throw InputError(map.where(), fmt::format("{}: one of stat, memory, clock, kernel is expected", map.thing()),
                      "as in: {memory: out, element: 0, type: u32}");
   }
   if (map.has("memory")) {
-    read_memory_input(map, regions, input);
+    read_memory_input(map, scope.regions, input);
     return input;
   }
   for (const char* key : {"type", "element", "take"}) {
@@ -89,17 +89,18 @@ FigureInput read_input(const std::string& name, const YAML::Node& node, const st
   }
   if (map.has("stat")) {
     input.stat = map.name("stat");
+  } else if (map.has("kernel")) {
+    input.kernel = choose(map, "kernel", scope.kernels, [](const std::string& name) { return name; });
   } else {
     input.clock = true;
-    input.gpu = map.number<std::size_t>("clock", {heddle::Unit::none, 0, gpus - 1});
+    input.gpu = map.number<std::size_t>("clock", {heddle::Unit::none, 0, scope.gpus - 1});
   }
   return input;
 }
 
 }  // namespace
 
-Figure read_figure(const YAML::Node& node, const std::string& file, const std::vector<MemoryRegion>& regions,
-                   std::size_t gpus) {
+Figure read_figure(const YAML::Node& node, const std::string& file, const FigureScope& scope) {
   const MapReader map(node, figure_spec(), entry_name("figure", node, "name"), file);
   Figure figure;
   figure.name = map.name("name");
@@ -110,7 +111,7 @@ Figure read_figure(const YAML::Node& node, const std::string& file, const std::v
     for (const auto& entry : map.node("of")) {
       const std::string& name = entry.first.Scalar();
       if (!usable_name(name)) map.fail("of", entry.first, fmt::format("{} cannot be a name", name));
-      figure.inputs.push_back(read_input(name, entry.second, file, regions, gpus));
+      figure.inputs.push_back(read_input(name, entry.second, file, scope));
     }
   }
   if (map.has("measured")) figure.measured = map.number<double>("measured", {});

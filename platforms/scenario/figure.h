@@ -24,6 +24,7 @@ struct FigureInput {
   std::string name;
   std::string stat;    // path of a statistic; or
   bool clock = false;  // the clock of a GPU, in GHz; or
+  std::string kernel;  // time of its last launch, from start to end, in ns; or
   std::string memory;  // a region,
   std::size_t gpu = 0;
   arch::ValueType type = arch::ValueType::f32;  // of its elements,
@@ -42,9 +43,15 @@ struct Figure {
   SourcePos where;
 };
 
+// What the scenario has that a figure may name.
+struct FigureScope {
+  const std::vector<workload::MemoryRegion>& regions;
+  std::vector<std::string> kernels;
+  std::size_t gpus = 1;
+};
+
 // An entry of `figures:`. Throws InputError with file and line. Whether statistics exist is not known here.
-Figure read_figure(const YAML::Node& node, const std::string& file, const std::vector<workload::MemoryRegion>& regions,
-                   std::size_t gpus);
+Figure read_figure(const YAML::Node& node, const std::string& file, const FigureScope& scope);
 
 // What an input is, given the bytes of its region.
 double taken(const FigureInput& input, const std::vector<std::uint8_t>& bytes);

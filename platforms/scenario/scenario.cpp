@@ -58,7 +58,7 @@ class Reader {
       scenario_.expectations.push_back(read_expectation(node, file_, regions_, kernels_.names()));
     }
     for (const auto& node : list(map, "figures")) {
-      scenario_.figures.push_back(read_figure(node, file_, regions_, scenario_.gpus.size()));
+      scenario_.figures.push_back(read_figure(node, file_, {regions_, kernels_.names(), scenario_.gpus.size()}));
     }
     for (Workload& workload : scenario_.workloads) {
       workload.launched = kernels_.launched_by(workload);

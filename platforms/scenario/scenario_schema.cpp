@@ -423,6 +423,7 @@ const MapSpec& figure_input_spec() {
       {
           {"stat", false, kText, "path of a statistic, e.g. gpu0.l2.reads"},
           {"clock", false, kInteger, "number of a GPU: its clock, in GHz", at_least(0)},
+          {"kernel", false, kText, "name of a kernel: time of its last launch, from start to end, in ns"},
           {"memory", false, kText, "name of a region of memory, as it is at the end of the run"},
           {"type", false, kText, "memory: type of its elements, e.g. u64; default f32", kType},
           {"element", false, kInteger, "memory: number of the element, from 0", at_least(0)},
