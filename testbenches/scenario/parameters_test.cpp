@@ -162,7 +162,8 @@ TEST_CASE("what is wrong with figures is said", "[scenario]") {
   CHECK_THAT(figure_error("{name: f, value: x, of: {x: {memory: out, type: u64}}}"), Contains("one of element, take"));
   CHECK_THAT(figure_error("{name: f, value: x, of: {x: {memory: out, element: 0, take: max}}}"),
              Contains("one of element, take"));
-  CHECK_THAT(figure_error("{name: f, value: x, of: {x: {stat: a, clock: 0}}}"), Contains("one of stat, memory, clock, kernel"));
+  CHECK_THAT(figure_error("{name: f, value: x, of: {x: {stat: a, clock: 0}}}"),
+             Contains("one of stat, memory, clock, kernel"));
   CHECK_THAT(figure_error("{name: f, value: x, of: {x: {stat: a, take: max}}}"), Contains("only memory has elements"));
   CHECK_THAT(figure_error("{name: f, value: x, of: {x: {clock: 1}}}"), Contains("clock"));
   CHECK_THAT(figure_error("{name: f, value: x, of: {2x: {clock: 0}}}"), Contains("cannot be a name"));
