@@ -58,6 +58,7 @@ TEST_CASE("every shipped scenario meets its expectations", "[cli]") {
   const TempDir dir;
   std::size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(scenario(""))) {
+    if (entry.is_directory()) continue;
     const std::string name = entry.path().filename().string();
     if (name == "no_progress.yaml") continue;  // ends with status 3, as it should: error_test.cpp
     // A minute by itself: heddle_tensor_figures runs it, and smaller ones are the same program.
@@ -69,6 +70,48 @@ TEST_CASE("every shipped scenario meets its expectations", "[cli]") {
     for (const nlohmann::json& e : results.document().at("expectations")) CHECK(e.at("ok") == true);
   }
   CHECK(count >= 3);
+}
+
+TEST_CASE("small versions of the shipped workloads compute what they should, and measure it", "[cli]") {
+  const TempDir dir;
+  using Lets = std::vector<std::string>;
+  const auto [name, lets] = GENERATE(table<std::string, Lets>({{"attention", {"heads=1", "seq=256"}},
+                                                               {"gemm", {"n=512"}},
+                                                               {"reduction", {"mib=16"}},
+                                                               {"stencil", {"n=256"}},
+                                                               {"transpose", {"n=256"}}}));
+  CAPTURE(name);
+  std::vector<std::string> arguments{scenario("workloads/" + name + ".yaml"), "--quiet"};
+  for (const std::string& let : lets) arguments.insert(arguments.end(), {"--let", let});
+  const Results results = run_well(dir, arguments);
+  CHECK_FALSE(results.document().at("expectations").empty());
+  for (const nlohmann::json& e : results.document().at("expectations")) CHECK(e.at("ok") == true);
+  CHECK_FALSE(results.document().at("figures").empty());
+  for (const nlohmann::json& figure : results.document().at("figures")) CHECK(figure.at("value") > 0);
+}
+
+TEST_CASE("the microbenchmarks measure something", "[cli]") {
+  const TempDir dir;
+  using Lets = std::vector<std::string>;
+  const auto [name, lets] = GENERATE(table<std::string, Lets>({{"bandwidth", {"before=1", "turns=2"}},
+                                                               {"barriers", {}},
+                                                               {"bulk", {"kib=4"}},
+                                                               {"cluster_latency", {}},
+                                                               {"dsmem_bandwidth", {"turns=2"}},
+                                                               {"fences", {}},
+                                                               {"l2_chase", {"mib=1"}},
+                                                               {"l2_near_far", {}},
+                                                               {"launches", {"ctas=2000"}},
+                                                               {"matmul", {}},
+                                                               {"networks", {"turns=4"}},
+                                                               {"shared_bandwidth", {}},
+                                                               {"sm_latency", {}}}));
+  CAPTURE(name);
+  std::vector<std::string> arguments{scenario("silicon/" + name + ".yaml"), "--quiet"};
+  for (const std::string& let : lets) arguments.insert(arguments.end(), {"--let", let});
+  const nlohmann::json figures = run_well(dir, arguments).document().at("figures");
+  CHECK_FALSE(figures.empty());
+  for (const nlohmann::json& figure : figures) CHECK(figure.at("value") > 0);
 }
 
 TEST_CASE("two runs of one input and seed are identical to the byte, and another seed is another run", "[cli]") {
