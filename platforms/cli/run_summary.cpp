@@ -178,8 +178,8 @@ Lines summary_lines(const RunOutcome& outcome) {
     const scenario::Figure& figure = *result.figure;
     std::string text = fmt::format("{:.5g}{}{}", result.value, figure.unit.empty() ? "" : " ", figure.unit);
     if (figure.measured) {
-      text += fmt::format("; measured on silicon: {:.5g} ({})", *figure.measured,
-                          percent_text(result.value / *figure.measured - 1, 1));
+      text += fmt::format("; measured on silicon: {:.5g} ({:+.1f} %)", *figure.measured,
+                          100 * (result.value / *figure.measured - 1));
     }
     lines.emplace_back(figure.name, text);
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,6 +48,26 @@ class ExpressionNames {
   virtual std::optional<NamedValue> find(const std::string& name) = 0;
   // For suggestions.
   virtual std::vector<std::string> known() const = 0;
+};
+
+// Names that are known beforehand.
+class NameTable : public ExpressionNames {
+ public:
+  void set(const std::string& name, const NamedValue& value) { values_.insert_or_assign(name, value); }
+  bool has(const std::string& name) const { return values_.count(name) != 0; }
+  bool empty() const { return values_.empty(); }
+  std::optional<NamedValue> find(const std::string& name) override {
+    const auto found = values_.find(name);
+    return found == values_.end() ? std::nullopt : std::optional<NamedValue>(found->second);
+  }
+  std::vector<std::string> known() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : values_) names.push_back(name);
+    return names;
+  }
+
+ private:
+  std::map<std::string, NamedValue> values_;
 };
 
 // Longest expression that is taken, with everything that `let` puts in its place: muParser's own limit is a little

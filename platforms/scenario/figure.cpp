@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,7 +9,7 @@
 #include "common/error.h"
 #include "program/expression.h"
 #include "program/map_reader.h"
-#include "program/program_values.h"
+#include "scenario/memory_region.h"
 #include "scenario/scenario.h"
 #include "scenario/scenario_memory.h"
 #include "scenario/scenario_schema.h"
@@ -21,39 +20,26 @@ using namespace program;
 using workload::MemoryRegion;
 namespace {
 
-class FigureNames : public ExpressionNames {
- public:
-  FigureNames(const Figure& figure, ExpressionSlots& slots) {
-    for (const FigureInput& input : figure.inputs) slots_[input.name] = slots.add();
+// The inputs by name, with a slot for each.
+struct Inputs {
+  explicit Inputs(const Figure& figure) {
+    for (const FigureInput& input : figure.inputs) {
+      numbers.push_back(slots.add());
+      names.set(input.name, numbers.back());
+    }
   }
-  std::optional<NamedValue> find(const std::string& name) override {
-    const auto found = slots_.find(name);
-    return found == slots_.end() ? std::nullopt : std::optional<NamedValue>(found->second);
-  }
-  std::vector<std::string> known() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, slot] : slots_) names.push_back(name);
-    return names;
-  }
-  std::uint32_t slot(const std::string& name) const { return slots_.at(name); }
 
- private:
-  std::map<std::string, std::uint32_t> slots_;
+  ExpressionSlots slots;
+  NameTable names;
+  std::vector<std::uint32_t> numbers;
 };
 
 void read_memory_input(const MapReader& map, const std::vector<MemoryRegion>& regions, FigureInput& input) {
-  input.memory = map.name("memory");
-  const auto region =
-      std::find_if(regions.begin(), regions.end(), [&](const MemoryRegion& one) { return one.name == input.memory; });
-  if (region == regions.end()) {
-    std::vector<std::string> names;
-    for (const MemoryRegion& one : regions) names.push_back(one.name);
-    throw InputError(map.where("memory"), fmt::format("{}: there is no memory {}", map.thing(), input.memory),
-                     names.empty() ? "describe it in the list `memory`" : suggestion(input.memory, names));
-  }
-  input.gpu = region->gpu;
+  const MemoryRegion& region = named_region(map, regions);
+  input.memory = region.name;
+  input.gpu = region.gpu;
   if (map.has("type")) input.type = element_type(map);
-  const std::uint64_t elements = region->bytes / arch::bytes_of(input.type);
+  const std::uint64_t elements = region.bytes / arch::bytes_of(input.type);
   if (elements == 0) map.fail("type", "the region does not hold one element of it");
   if (map.has("element") == map.has("take")) {
     throw InputError(map.where(), fmt::format("{}: one of element, take is expected", map.thing()),
@@ -116,9 +102,8 @@ Figure read_figure(const YAML::Node& node, const std::string& file, const Figure
   }
   if (map.has("measured")) figure.measured = map.number<double>("measured", {});
   if (map.has("source")) figure.source = map.text("source");
-  ExpressionSlots slots;
-  FigureNames names(figure, slots);
-  const Expression expression(figure.value, map.where("value"), names, slots);
+  Inputs inputs(figure);
+  const Expression expression(figure.value, map.where("value"), inputs.names, inputs.slots);
   return figure;
 }
 
@@ -126,11 +111,7 @@ double taken(const FigureInput& input, const std::vector<std::uint8_t>& bytes) {
   using Take = FigureInput::Take;
   const std::uint64_t size = arch::bytes_of(input.type);
   const std::uint64_t count = bytes.size() / size;
-  const auto element = [&](std::uint64_t index) {
-    std::uint64_t bits = 0;
-    for (std::uint64_t i = 0; i < size; ++i) bits |= std::uint64_t{bytes[index * size + i]} << 8 * i;
-    return number_of(input.type, bits);
-  };
+  const auto element = [&](std::uint64_t index) { return element_of(input.type, bytes, index); };
   if (input.take == Take::element) {
     return input.element < count ? element(input.element) : std::numeric_limits<double>::quiet_NaN();
   }
@@ -151,10 +132,9 @@ double taken(const FigureInput& input, const std::vector<std::uint8_t>& bytes) {
 }
 
 double value_of(const Figure& figure, const std::function<double(const FigureInput&)>& input) {
-  ExpressionSlots slots;
-  FigureNames names(figure, slots);
-  for (const FigureInput& one : figure.inputs) slots.at(names.slot(one.name)) = input(one);
-  return Expression(figure.value, figure.where, names, slots).value();
+  Inputs inputs(figure);
+  for (std::size_t i = 0; i < figure.inputs.size(); ++i) inputs.slots.at(inputs.numbers[i]) = input(figure.inputs[i]);
+  return Expression(figure.value, figure.where, inputs.names, inputs.slots).value();
 }
 
 }  // namespace heddle::scenario

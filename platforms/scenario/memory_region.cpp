@@ -23,17 +23,11 @@ namespace {
 using arch::ValueType;
 
 // Patterns know the number of the element, and nothing else.
-class PatternNames : public ExpressionNames {
- public:
-  explicit PatternNames(std::uint32_t slot) : slot_(slot) {}
-  std::optional<NamedValue> find(const std::string& name) override {
-    return name == "i" ? std::optional<NamedValue>(slot_) : std::nullopt;
-  }
-  std::vector<std::string> known() const override { return {"i"}; }
-
- private:
-  std::uint32_t slot_;
-};
+NameTable pattern_names(std::uint32_t slot) {
+  NameTable names;
+  names.set("i", slot);
+  return names;
+}
 
 // SplitMix64: element i of a seed is the same wherever the reading begins.
 std::uint64_t mixed(std::uint64_t value) {
@@ -70,7 +64,7 @@ std::vector<std::uint8_t> pattern_bytes(const std::string& pattern, ValueType ty
                                         std::uint64_t count, const SourcePos& where) {
   ExpressionSlots slots;
   const std::uint32_t slot = slots.add();
-  PatternNames names(slot);
+  NameTable names = pattern_names(slot);
   const Expression expression(pattern, where, names, slots);
   return elements(type, offset, count, [&](std::uint64_t i) {
     slots.at(slot) = static_cast<double>(i);
@@ -152,6 +146,11 @@ std::vector<std::uint8_t> initial_bytes(const MemoryRegion& region, std::uint64_
 
 std::vector<std::uint8_t> initial_bytes(const MemoryRegion& region) { return initial_bytes(region, 0, region.bytes); }
 
+double element_of(ValueType type, const std::vector<std::uint8_t>& bytes, std::uint64_t index) {
+  const std::uint64_t size = arch::bytes_of(type);
+  return number_of(type, element_bits(bytes, index * size, size));
+}
+
 std::string difference(const Expectation& expectation, const std::vector<std::uint8_t>& bytes) {
   const ValueType type = expectation.type.value_or(ValueType::u8);
   const std::vector<std::uint8_t> expected =
@@ -174,7 +173,7 @@ std::string difference(const Expectation& expectation, const std::vector<std::ui
 
 void check_pattern(const std::string& pattern, const SourcePos& where) {
   ExpressionSlots slots;
-  PatternNames names(slots.add());
+  NameTable names = pattern_names(slots.add());
   const Expression expression(pattern, where, names, slots);
 }
 

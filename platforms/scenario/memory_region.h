@@ -17,6 +17,9 @@ std::vector<std::uint8_t> initial_bytes(const workload::MemoryRegion& region, st
                                         std::uint64_t count);
 std::vector<std::uint8_t> initial_bytes(const workload::MemoryRegion& region);
 
+// Element `index` of bytes of that type; they hold it.
+double element_of(arch::ValueType type, const std::vector<std::uint8_t>& bytes, std::uint64_t index);
+
 // What is wrong with the bytes of the region, for a reader: "element 17 is 3, expected 4; 12 of 1024 differ". Empty if
 // the expectation (of kind memory) holds.
 std::string difference(const Expectation& expectation, const std::vector<std::uint8_t>& bytes);

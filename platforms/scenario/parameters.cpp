@@ -1,7 +1,6 @@
 #include "scenario/parameters.h"
 
 #include <map>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,19 +17,9 @@ namespace {
 
 constexpr const char* kExample = "as in: parameters: {lines: 16}, and then grid: ${4 * lines}";
 
-class Parameters : public ExpressionNames {
+class Parameters {
  public:
   explicit Parameters(const std::string& file) : file_(file) {}
-
-  std::optional<NamedValue> find(const std::string& name) override {
-    const auto found = values_.find(name);
-    return found == values_.end() ? std::nullopt : std::optional<NamedValue>(found->second);
-  }
-  std::vector<std::string> known() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, value] : values_) names.push_back(name);
-    return names;
-  }
 
   void read(const YAML::Node& list, std::map<std::string, std::string> settings) {
     if (!list.IsMap()) throw InputError(position(list, file_), "parameters: a map is expected", kExample);
@@ -40,13 +29,13 @@ class Parameters : public ExpressionNames {
       if (!usable_name(name)) {
         throw InputError(where, fmt::format("parameters: {} cannot be a name", kind_text(entry.first)), kExample);
       }
-      if (values_.count(name) != 0) throw InputError(where, fmt::format("parameter {} stands twice", name), kExample);
+      if (values_.has(name)) throw InputError(where, fmt::format("parameter {} stands twice", name), kExample);
       if (!entry.second.IsScalar()) {
         throw InputError(position(entry.second, file_), fmt::format("parameter {}: a number is expected", name),
                          kExample);
       }
       const auto set = settings.find(name);
-      values_[name] = value_of(set == settings.end() ? entry.second.Scalar() : set->second, where);
+      values_.set(name, value_of(set == settings.end() ? entry.second.Scalar() : set->second, where));
       if (set != settings.end()) settings.erase(set);
     }
     if (!settings.empty()) refuse(settings.begin()->first);
@@ -54,7 +43,7 @@ class Parameters : public ExpressionNames {
 
   [[noreturn]] void refuse(const std::string& name) const {
     throw InputError({file_, 0, 0}, fmt::format("--let {}: the scenario has no such parameter", name),
-                     values_.empty() ? kExample : suggestion(name, known()));
+                     values_.empty() ? kExample : suggestion(name, values_.known()));
   }
 
   void put_into(YAML::Node node) {
@@ -70,7 +59,7 @@ class Parameters : public ExpressionNames {
  private:
   double value_of(const std::string& text, const SourcePos& where) {
     ExpressionSlots slots;
-    return Expression(text, where, *this, slots).value();
+    return Expression(text, where, values_, slots).value();
   }
 
   std::string replaced(const std::string& text, const SourcePos& where) {
@@ -88,7 +77,7 @@ class Parameters : public ExpressionNames {
   }
 
   const std::string& file_;
-  std::map<std::string, double> values_;
+  NameTable values_;
 };
 
 std::map<std::string, std::string> by_name(const std::vector<std::string>& settings) {

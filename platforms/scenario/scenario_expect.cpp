@@ -32,16 +32,9 @@ Expectation read_memory_expectation(const YAML::Node& node, const std::string& f
   Expectation e;
   e.kind = ExpectationKind::memory;
   e.where = map.where();
-  e.memory = map.name("memory");
-  const auto region =
-      std::find_if(regions.begin(), regions.end(), [&](const MemoryRegion& one) { return one.name == e.memory; });
-  if (region == regions.end()) {
-    std::vector<std::string> names;
-    for (const MemoryRegion& one : regions) names.push_back(one.name);
-    throw InputError(map.where("memory"), fmt::format("{}: there is no memory {}", map.thing(), e.memory),
-                     names.empty() ? "describe it in the list `memory`" : suggestion(e.memory, names));
-  }
-  e.gpu = region->gpu;
+  const MemoryRegion& region = named_region(map, regions);
+  e.memory = region.name;
+  e.gpu = region.gpu;
   if (map.has("file") == map.has("pattern")) {
     throw InputError(map.where(), fmt::format("{}: one of file, pattern is expected", map.thing()),
                      "as in: {memory: y, pattern: 3 * i, type: f32}");
@@ -51,7 +44,7 @@ Expectation read_memory_expectation(const YAML::Node& node, const std::string& f
   if (!e.type && (map.has("within") || map.has("pattern"))) {
     throw InputError(map.where(), fmt::format("{}: the type is missing", map.thing()), "as in: type: f32");
   }
-  if (e.type && region->bytes % arch::bytes_of(*e.type) != 0) {
+  if (e.type && region.bytes % arch::bytes_of(*e.type) != 0) {
     map.fail("type", fmt::format("the region does not hold a whole number of {}", arch::type_name(*e.type)));
   }
   if (map.has("pattern")) {
@@ -61,7 +54,7 @@ Expectation read_memory_expectation(const YAML::Node& node, const std::string& f
   }
   e.file = beside_scenario(file, map.name("file"));
   const std::uint64_t size = file_size(map, "file", e.file);
-  if (size != region->bytes) map.fail("file", fmt::format("it has {} bytes, the region {}", size, region->bytes));
+  if (size != region.bytes) map.fail("file", fmt::format("it has {} bytes, the region {}", size, region.bytes));
   return e;
 }
 

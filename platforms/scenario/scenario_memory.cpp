@@ -301,6 +301,17 @@ void add_own(const MemoryLists& lists, const std::string& file, std::vector<Memo
 
 }  // namespace
 
+const MemoryRegion& named_region(const MapReader& map, const std::vector<MemoryRegion>& regions) {
+  const std::string wanted = map.name("memory");
+  std::vector<std::string> names;
+  for (const MemoryRegion& region : regions) {
+    if (region.name == wanted) return region;
+    names.push_back(region.name);
+  }
+  throw InputError(map.where("memory"), fmt::format("{}: there is no memory {}", map.thing(), wanted),
+                   names.empty() ? "describe it in the list `memory`" : suggestion(wanted, names));
+}
+
 arch::ValueType element_type(const MapReader& map) {
   const std::string name = map.text("type");
   if (const std::optional<ValueType> type = scalar_type(name)) return *type;

@@ -37,6 +37,9 @@ struct MemoryLists {
 // address spaces. Throws InputError with file and line. Whether a GPU has so much memory is not known here.
 std::vector<workload::MemoryRegion> read_memory(const MemoryLists& lists, const std::string& file);
 
+// The region that the key `memory` names; throws InputError where there is none.
+const workload::MemoryRegion& named_region(const MapReader& map, const std::vector<workload::MemoryRegion>& regions);
+
 // The value of `type`, and the size of the file `path` that `key` names; both throw InputError where there is none.
 arch::ValueType element_type(const MapReader& map);
 std::uint64_t file_size(const MapReader& map, const char* key, const std::string& path);
