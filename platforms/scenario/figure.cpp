@@ -76,7 +76,7 @@ FigureInput read_input(const std::string& name, const YAML::Node& node, const st
   if (map.has("stat")) {
     input.stat = map.name("stat");
   } else if (map.has("kernel")) {
-    input.kernel = choose(map, "kernel", scope.kernels, [](const std::string& name) { return name; });
+    input.kernel = choose(map, "kernel", scope.kernels, [](const std::string& kernel) { return kernel; });
   } else {
     input.clock = true;
     input.gpu = map.number<std::size_t>("clock", {heddle::Unit::none, 0, scope.gpus - 1});
