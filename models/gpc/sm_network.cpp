@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,11 @@ using protocol::DsmemPacket;
 
 constexpr double kFree = 1e9;  // bytes per cycle: more than comes
 
+// Packets of a buffer behind a wire of that many cycles.
+std::uint32_t room(const SmNetworkParams& params, std::uint32_t latency, double bandwidth) {
+  return params.queue + static_cast<std::uint32_t>(std::ceil(latency * bandwidth / kDsmemHeaderBytes));
+}
+
 // By SM, from `near` at the first TPC to `far` at the last one.
 std::vector<Cycle> distances(const Domain& domain, const SmNetworkParams& params, const arch::Topology::Gpc& gpc) {
   std::vector<Cycle> result(gpc.sms);
@@ -24,6 +30,14 @@ std::vector<Cycle> distances(const Domain& domain, const SmNetworkParams& params
     for (std::uint32_t i = 0; i < gpc.tpcs[tpc].sms; ++i) {
       result[gpc.tpcs[tpc].first_sm + i] = domain.cost(static_cast<Cycle>(std::llround(cycles)));
     }
+  }
+  return result;
+}
+
+std::vector<std::uint32_t> tpcs_of(const arch::Topology::Gpc& gpc) {
+  std::vector<std::uint32_t> result(gpc.sms);
+  for (std::uint32_t tpc = 0; tpc < gpc.tpcs.size(); ++tpc) {
+    std::fill_n(result.begin() + gpc.tpcs[tpc].first_sm, gpc.tpcs[tpc].sms, tpc);
   }
   return result;
 }
@@ -42,6 +56,7 @@ SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const 
       peer_out("peer_out", domain, 0, kUnlimitedCredits),
       sms_per_unit_(sms_per_unit),
       sm_ids_(gpc.sm_ids),
+      tpcs_(tpcs_of(gpc)),
       gpc_(gpc_number),
       clusters_(gpu_observation(domain).clusters),
       distance_(distances(domain, params, gpc)),
@@ -77,26 +92,49 @@ SmNetwork::Plane::Plane(SmNetwork& owner, bool replies, const SmNetworkParams& p
   out_.on_credit<Plane, &Plane::on_credit>(*this);
 }
 
-// The ports into SMs are links of the network, with a place for each source. Those out of SMs have one source each: a
-// pace is enough.
+// The ports into SMs are links of the network, with a place for each source, and so is what the GPC passes between its
+// TPCs. The ports out of SMs have one source each: a pace is enough.
 void SmNetwork::Plane::build(const SmNetworkParams& params) {
   const auto sms = static_cast<std::uint32_t>(owner_.sm_ids_.size());
-  const double bandwidth = owner_.domain_.mode() == TimingMode::at ? params.bandwidth : kFree;
+  const bool timed = owner_.domain_.mode() == TimingMode::at;
+  const double bandwidth = timed ? params.bandwidth : kFree;
+  const double between = timed ? params.between_tpcs(sms) : 0;
+  const std::uint32_t middle = sms;  // its link, if there is one
   ports_.assign(sms, Port(bandwidth));
   for (Port& port : ports_) port.acks.resize(sms);
   for (std::uint32_t to = 0; to < sms; ++to) {
     const std::uint32_t link = network_.add_link(fmt::format("into SM {}", owner_.sm_ids_[to]), bandwidth);
     for (std::uint32_t from = 0; from < sms; ++from) {
+      const bool meets = between > 0 && owner_.tpcs_[from] != owner_.tpcs_[to];
       LinkNetwork::BufferSpec spec;
       spec.link = link;
+      spec.upstream = meets ? middle : LinkNetwork::kNone;
       spec.owner = from;
-      spec.latency = static_cast<std::uint32_t>(owner_.latency(from, to));
-      const double wire = std::ceil(spec.latency * bandwidth / kDsmemHeaderBytes);
-      spec.capacity = params.queue + static_cast<std::uint32_t>(wire);
-      network_.add_buffer(spec);
+      spec.latency = static_cast<std::uint32_t>(meets ? owner_.distance_[to] : owner_.latency(from, to));
+      spec.capacity = room(params, spec.latency, bandwidth);
+      const std::uint32_t place = network_.add_buffer(spec);
+      entries_.push_back(meets ? exit_of(sms) + from : place);
     }
   }
   for (std::uint32_t to = 0; to < sms; ++to) network_.route_to(to, network_.add_egress(to, to));
+  if (between > 0) build_middle(params, between);
+}
+
+// A packet's flow is its place.
+void SmNetwork::Plane::build_middle(const SmNetworkParams& params, double bandwidth) {
+  const std::uint32_t link = network_.add_link("between TPCs", bandwidth);
+  for (std::uint32_t from = 0; from < sms(); ++from) {
+    LinkNetwork::BufferSpec spec;
+    spec.link = link;
+    spec.owner = from;
+    spec.latency = static_cast<std::uint32_t>(owner_.distance_[from]);
+    spec.capacity = room(params, spec.latency, params.bandwidth);
+    const std::uint32_t buffer = network_.add_buffer(spec);
+    HEDDLE_CHECK(buffer == exit_of(sms()) + from, "the inputs of a GPC's limit are not where its entries say");
+  }
+  std::vector<std::uint32_t> places(entries_.size());
+  std::iota(places.begin(), places.end(), 0);
+  network_.route_by_table(link, network_.add_table(std::move(places)));
 }
 
 void SmNetwork::Plane::on_packet(const DsmemPacket& packet, std::uint32_t from) {
@@ -131,7 +169,7 @@ bool SmNetwork::Plane::merge(const protocol::BulkPeerPacket& packet) {
 
 void SmNetwork::Plane::start(std::uint32_t slot, std::uint32_t from, Ring<std::uint32_t>& queue) {
   const bool free = ports_[from].idle() && ports_[from].pace.free_at(owner_.now());
-  if (free && !network_.full(place_of(from, slots_[slot].packet.to_sm))) return inject(slot, from);
+  if (free && !network_.full(entry_of(from, slots_[slot].packet.to_sm))) return inject(slot, from);
   queue.push(slot);
   const std::optional<protocol::BulkPeerPacket>& of_unit = slots_[slot].of_unit;
   if (of_unit && of_unit->kind == protocol::BulkPeerPacket::Kind::acknowledge) ports_[from].acks[of_unit->to_sm] = slot;
@@ -166,7 +204,7 @@ void SmNetwork::Plane::send_waiting(std::uint32_t from) {
 // The oldest packet of the SM, or of the unit, passes the port, if its target has a place.
 bool SmNetwork::Plane::send_first(std::uint32_t from, bool unit) {
   Ring<std::uint32_t>& queue = unit ? ports_[from].of_unit : ports_[from].waiting;
-  if (queue.empty() || network_.full(place_of(from, slots_[queue.front()].packet.to_sm))) return false;
+  if (queue.empty() || network_.full(entry_of(from, slots_[queue.front()].packet.to_sm))) return false;
   ports_[from].unit_first = !unit;
   inject(queue.pop(), from);
   return true;
@@ -179,7 +217,8 @@ void SmNetwork::Plane::inject(std::uint32_t slot, std::uint32_t from) {
   packet.entered = slot;
   packet.bytes = slots_[slot].bytes;
   ports_[from].pace.take(now, packet.bytes);
-  network_.enter(place_of(from, slots_[slot].packet.to_sm), packet, now);
+  packet.flow = place_of(from, slots_[slot].packet.to_sm);
+  network_.enter(entries_[packet.flow], packet, now);
   if (!slots_[slot].of_unit) return in_[from].return_credit();
   std::optional<std::uint32_t>& ack = ports_[from].acks[slots_[slot].packet.to_sm];
   if (ack == slot) ack.reset();
@@ -246,12 +285,10 @@ void SmNetwork::Plane::add_waits(WaitGraph& graph) const {
   };
   network_.for_each_wait([&](std::uint32_t place) {
     const std::uint32_t upstream = network_.upstream_of(place);
+    const std::uint32_t link = network_.link_of(place);
     const std::string owner = sm(network_.owner_of(place));
-    if (upstream == LinkNetwork::kNone) {
-      graph.add(owner, "for room at", port(network_.link_of(place)));
-    } else {
-      graph.add(port(upstream), "for room at", owner);
-    }
+    graph.add(upstream == LinkNetwork::kNone ? owner : port(upstream), "for room at",
+              link == LinkNetwork::kNone ? owner : port(link));
   });
 }
 

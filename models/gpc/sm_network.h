@@ -60,8 +60,9 @@ inline std::uint32_t peer_bytes(const protocol::BulkPeerPacket& packet) {
 // SMs that answer before they ask cannot block each other for ever.
 //
 // In each plane an SM has one port out and one port in, of equal bandwidth. Packets of an SM leave in order; one whose
-// target takes no more stops those behind it. Where packets meet, at the port into an SM, sources share it by deficit
-// round robin. Between the two ports lies the latency: the source's part and the target's. In `lt` mode all of that is
+// target takes no more stops those behind it. Between the two ports lies the latency: the source's part and the
+// target's. Where both parts meet, packets from a TPC to another share what the GPC passes, if that has a limit. Where
+// packets meet, there and at the port into an SM, sources share by deficit round robin. In `lt` mode all of that is
 // free; packets of a pair stay in order, and back-pressure stays.
 //
 // Packets of tensor memory access units go with the requests. They wait at their SM's port beside those of the SM, in
@@ -128,7 +129,11 @@ class SmNetwork : public Block {
     };
 
     void build(const SmNetworkParams& params);
+    void build_middle(const SmNetworkParams& params, double bandwidth);
+    // At the port into an SM.
     std::uint32_t place_of(std::uint32_t from, std::uint32_t to) const { return to * sms() + from; }
+    // Where a packet enters the network: there, or in front of what the GPC passes.
+    std::uint32_t entry_of(std::uint32_t from, std::uint32_t to) const { return entries_[place_of(from, to)]; }
     std::uint32_t exit_of(std::uint32_t to) const { return sms() * sms() + to; }
     std::uint32_t sms() const { return static_cast<std::uint32_t>(ports_.size()); }
 
@@ -157,7 +162,8 @@ class SmNetwork : public Block {
     sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in_;
     PacketOut<protocol::DsmemPacket>& out_;
     LinkNetwork network_;
-    std::vector<Port> ports_;  // by SM
+    std::vector<std::uint32_t> entries_;  // by place: buffers
+    std::vector<Port> ports_;             // by SM
     IndexPool<Slot> slots_;
     Counter& count_;
     Counter& bytes_;
@@ -170,6 +176,7 @@ class SmNetwork : public Block {
 
   const std::uint32_t sms_per_unit_;
   const std::vector<std::uint32_t> sm_ids_;  // by bit
+  const std::vector<std::uint32_t> tpcs_;    // of SMs, by bit
   const std::uint32_t gpc_;
   ClusterMap& clusters_;
   const std::vector<Cycle> distance_;  // by bit; what it costs in this mode
