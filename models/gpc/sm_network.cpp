@@ -15,11 +15,6 @@ using protocol::DsmemPacket;
 
 constexpr double kFree = 1e9;  // bytes per cycle: more than comes
 
-// Packets of a buffer behind a wire of that many cycles.
-std::uint32_t room(const SmNetworkParams& params, std::uint32_t latency, double bandwidth) {
-  return params.queue + static_cast<std::uint32_t>(std::ceil(latency * bandwidth / kDsmemHeaderBytes));
-}
-
 // By SM, from `near` at the first TPC to `far` at the last one.
 std::vector<Cycle> distances(const Domain& domain, const SmNetworkParams& params, const arch::Topology::Gpc& gpc) {
   std::vector<Cycle> result(gpc.sms);
@@ -44,6 +39,52 @@ std::vector<std::uint32_t> tpcs_of(const arch::Topology::Gpc& gpc) {
 
 }  // namespace
 
+SmLinks::SmLinks(LinkNetwork& network, const SmNetworkParams& params, TimingMode mode, const arch::Topology::Gpc& gpc,
+                 const std::vector<Cycle>& distance)
+    : sms_(gpc.sms), queue_(params.queue), bandwidth_(mode == TimingMode::at ? params.bandwidth : kFree) {
+  const std::vector<std::uint32_t> tpcs = tpcs_of(gpc);
+  const double between = mode == TimingMode::at ? params.between_tpcs(sms_) : 0;
+  const std::uint32_t middle = sms_;  // its link, if there is one
+  for (std::uint32_t to = 0; to < sms_; ++to) {
+    const std::uint32_t link = network.add_link(fmt::format("into SM {}", gpc.sm_ids[to]), bandwidth_);
+    for (std::uint32_t from = 0; from < sms_; ++from) {
+      const bool meets = between > 0 && tpcs[from] != tpcs[to];
+      LinkNetwork::BufferSpec spec;
+      spec.link = link;
+      spec.upstream = meets ? middle : LinkNetwork::kNone;
+      spec.owner = from;
+      spec.latency = static_cast<std::uint32_t>(distance[to] + (meets ? 0 : distance[from]));
+      spec.capacity = room(spec.latency);
+      const std::uint32_t place = network.add_buffer(spec);
+      entries_.push_back(meets ? exit_of(sms_) + from : place);
+    }
+  }
+  for (std::uint32_t to = 0; to < sms_; ++to) network.route_to(to, network.add_egress(to, to));
+  if (between > 0) add_middle(network, between, distance);
+}
+
+// A packet's flow is its place.
+void SmLinks::add_middle(LinkNetwork& network, double bandwidth, const std::vector<Cycle>& distance) const {
+  const std::uint32_t link = network.add_link("between TPCs", bandwidth);
+  for (std::uint32_t from = 0; from < sms_; ++from) {
+    LinkNetwork::BufferSpec spec;
+    spec.link = link;
+    spec.owner = from;
+    spec.latency = static_cast<std::uint32_t>(distance[from]);
+    spec.capacity = room(spec.latency);
+    const std::uint32_t buffer = network.add_buffer(spec);
+    HEDDLE_CHECK(buffer == exit_of(sms_) + from, "the inputs of a GPC's limit are not where its entries say");
+  }
+  std::vector<std::uint32_t> places(entries_.size());
+  std::iota(places.begin(), places.end(), 0);
+  network.route_by_table(link, network.add_table(std::move(places)));
+}
+
+// Packets that fill a wire, and wait at its end.
+std::uint32_t SmLinks::room(std::uint32_t latency) const {
+  return queue_ + static_cast<std::uint32_t>(std::ceil(latency * bandwidth_ / kDsmemHeaderBytes));
+}
+
 SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                      const SmNetworkParams& params, const arch::Topology::Gpc& gpc, std::uint32_t gpc_number,
                      std::uint32_t sms_per_unit)
@@ -56,12 +97,11 @@ SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const 
       peer_out("peer_out", domain, 0, kUnlimitedCredits),
       sms_per_unit_(sms_per_unit),
       sm_ids_(gpc.sm_ids),
-      tpcs_(tpcs_of(gpc)),
       gpc_(gpc_number),
       clusters_(gpu_observation(domain).clusters),
       distance_(distances(domain, params, gpc)),
-      requests_(*this, false, params, request_in, request_out),
-      replies_(*this, true, params, reply_in, reply_out) {
+      requests_(*this, false, params, gpc, request_in, request_out),
+      replies_(*this, true, params, gpc, reply_in, reply_out) {
   const std::uint32_t units = sms_per_unit == 0 ? 0 : (gpc.sms + sms_per_unit - 1) / sms_per_unit;
   peer_in.init(units, [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::BulkPeerPacket>(socket, domain, 0);
@@ -72,69 +112,26 @@ SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const 
 
 SmNetwork::~SmNetwork() = default;
 
-SmNetwork::Plane::Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params,
+SmNetwork::Plane::Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params, const arch::Topology::Gpc& gpc,
                         sc_core::sc_vector<PacketIn<DsmemPacket>>& in, PacketOut<DsmemPacket>& out)
     : owner_(owner),
       replies_(replies),
       in_(in),
       out_(out),
       network_(*this),
+      links_(network_, params, owner.domain_.mode(), gpc, owner.distance_),
+      ports_(gpc.sms, Port(links_.bandwidth())),
       count_(owner.counter(replies ? "replies" : "requests", "packets", "packets that reached their SM")),
       bytes_(owner.counter(replies ? "reply_bytes" : "request_bytes", "bytes", "the same, with headers")),
       delayed_(owner.counter(replies ? "delayed_replies" : "delayed_requests", "packets",
                              "those that had to wait for a port or for room")),
       delay_(owner.counter(replies ? "reply_delay" : "request_delay", "cycles", "what they waited, together")) {
-  build(params);
+  for (Port& port : ports_) port.acks.resize(sms());
   in_.init(sms(), [&](const char* socket, std::size_t) {
     return new PacketIn<DsmemPacket>(socket, owner.domain_, 0, CreditReturn::by_owner);
   });
   for (std::uint32_t sm = 0; sm < sms(); ++sm) in_[sm].on_packet<Plane, &Plane::on_packet>(*this, sm);
   out_.on_credit<Plane, &Plane::on_credit>(*this);
-}
-
-// The ports into SMs are links of the network, with a place for each source, and so is what the GPC passes between its
-// TPCs. The ports out of SMs have one source each: a pace is enough.
-void SmNetwork::Plane::build(const SmNetworkParams& params) {
-  const auto sms = static_cast<std::uint32_t>(owner_.sm_ids_.size());
-  const bool timed = owner_.domain_.mode() == TimingMode::at;
-  const double bandwidth = timed ? params.bandwidth : kFree;
-  const double between = timed ? params.between_tpcs(sms) : 0;
-  const std::uint32_t middle = sms;  // its link, if there is one
-  ports_.assign(sms, Port(bandwidth));
-  for (Port& port : ports_) port.acks.resize(sms);
-  for (std::uint32_t to = 0; to < sms; ++to) {
-    const std::uint32_t link = network_.add_link(fmt::format("into SM {}", owner_.sm_ids_[to]), bandwidth);
-    for (std::uint32_t from = 0; from < sms; ++from) {
-      const bool meets = between > 0 && owner_.tpcs_[from] != owner_.tpcs_[to];
-      LinkNetwork::BufferSpec spec;
-      spec.link = link;
-      spec.upstream = meets ? middle : LinkNetwork::kNone;
-      spec.owner = from;
-      spec.latency = static_cast<std::uint32_t>(meets ? owner_.distance_[to] : owner_.latency(from, to));
-      spec.capacity = room(params, spec.latency, bandwidth);
-      const std::uint32_t place = network_.add_buffer(spec);
-      entries_.push_back(meets ? exit_of(sms) + from : place);
-    }
-  }
-  for (std::uint32_t to = 0; to < sms; ++to) network_.route_to(to, network_.add_egress(to, to));
-  if (between > 0) build_middle(params, between);
-}
-
-// A packet's flow is its place.
-void SmNetwork::Plane::build_middle(const SmNetworkParams& params, double bandwidth) {
-  const std::uint32_t link = network_.add_link("between TPCs", bandwidth);
-  for (std::uint32_t from = 0; from < sms(); ++from) {
-    LinkNetwork::BufferSpec spec;
-    spec.link = link;
-    spec.owner = from;
-    spec.latency = static_cast<std::uint32_t>(owner_.distance_[from]);
-    spec.capacity = room(params, spec.latency, params.bandwidth);
-    const std::uint32_t buffer = network_.add_buffer(spec);
-    HEDDLE_CHECK(buffer == exit_of(sms()) + from, "the inputs of a GPC's limit are not where its entries say");
-  }
-  std::vector<std::uint32_t> places(entries_.size());
-  std::iota(places.begin(), places.end(), 0);
-  network_.route_by_table(link, network_.add_table(std::move(places)));
 }
 
 void SmNetwork::Plane::on_packet(const DsmemPacket& packet, std::uint32_t from) {
@@ -169,7 +166,7 @@ bool SmNetwork::Plane::merge(const protocol::BulkPeerPacket& packet) {
 
 void SmNetwork::Plane::start(std::uint32_t slot, std::uint32_t from, Ring<std::uint32_t>& queue) {
   const bool free = ports_[from].idle() && ports_[from].pace.free_at(owner_.now());
-  if (free && !network_.full(entry_of(from, slots_[slot].packet.to_sm))) return inject(slot, from);
+  if (free && !network_.full(links_.entry_of(from, slots_[slot].packet.to_sm))) return inject(slot, from);
   queue.push(slot);
   const std::optional<protocol::BulkPeerPacket>& of_unit = slots_[slot].of_unit;
   if (of_unit && of_unit->kind == protocol::BulkPeerPacket::Kind::acknowledge) ports_[from].acks[of_unit->to_sm] = slot;
@@ -179,11 +176,11 @@ void SmNetwork::Plane::start(std::uint32_t slot, std::uint32_t from, Ring<std::u
 // In lt mode, if nothing is in front of it.
 bool SmNetwork::Plane::pass_straight(const DsmemPacket& packet, std::uint32_t from) {
   const std::uint32_t to = packet.to_sm;
-  if (!ports_[from].idle() || network_.packets_at(place_of(from, to)) != 0 || !out_.can_send(to)) return false;
+  if (!ports_[from].idle() || network_.packets_at(links_.place_of(from, to)) != 0 || !out_.can_send(to)) return false;
   count(packet, dsmem_bytes(packet, replies_));
   out_.send(packet, to);
   in_[from].return_credit();
-  if (!out_.can_send(to)) network_.close(exit_of(to));
+  if (!out_.can_send(to)) network_.close(links_.exit_of(to));
   return true;
 }
 
@@ -204,7 +201,7 @@ void SmNetwork::Plane::send_waiting(std::uint32_t from) {
 // The oldest packet of the SM, or of the unit, passes the port, if its target has a place.
 bool SmNetwork::Plane::send_first(std::uint32_t from, bool unit) {
   Ring<std::uint32_t>& queue = unit ? ports_[from].of_unit : ports_[from].waiting;
-  if (queue.empty() || network_.full(entry_of(from, slots_[queue.front()].packet.to_sm))) return false;
+  if (queue.empty() || network_.full(links_.entry_of(from, slots_[queue.front()].packet.to_sm))) return false;
   ports_[from].unit_first = !unit;
   inject(queue.pop(), from);
   return true;
@@ -217,8 +214,8 @@ void SmNetwork::Plane::inject(std::uint32_t slot, std::uint32_t from) {
   packet.entered = slot;
   packet.bytes = slots_[slot].bytes;
   ports_[from].pace.take(now, packet.bytes);
-  packet.flow = place_of(from, slots_[slot].packet.to_sm);
-  network_.enter(entries_[packet.flow], packet, now);
+  packet.flow = links_.place_of(from, slots_[slot].packet.to_sm);
+  network_.enter(links_.entry_of(from, slots_[slot].packet.to_sm), packet, now);
   if (!slots_[slot].of_unit) return in_[from].return_credit();
   std::optional<std::uint32_t>& ack = ports_[from].acks[slots_[slot].packet.to_sm];
   if (ack == slot) ack.reset();

@@ -56,6 +56,34 @@ inline std::uint32_t peer_bytes(const protocol::BulkPeerPacket& packet) {
   return kDsmemHeaderBytes + packet.data.request->extension.bulk.get().piece.bytes;
 }
 
+// From a GPC's SMs and the network's parameters to the links of one plane. A plain core.
+//
+// Each port into an SM is a link, with a place for each source. What the GPC passes between its TPCs is one more, if it
+// has a limit and the network costs anything. Then packets to another TPC enter in front of it: at the middle of their
+// way, of which each end has a part. Ports out of SMs have one source each, and are no links.
+class SmLinks {
+ public:
+  // `distance`: by SM, of its part of a way. The network must outlive this, and be empty.
+  SmLinks(LinkNetwork& network, const SmNetworkParams& params, TimingMode mode, const arch::Topology::Gpc& gpc,
+          const std::vector<Cycle>& distance);
+
+  // What an SM's port passes per cycle.
+  double bandwidth() const { return bandwidth_; }
+  // Of a packet: its place at the port into the SM, and the buffer where it enters the network.
+  std::uint32_t place_of(std::uint32_t from, std::uint32_t to) const { return to * sms_ + from; }
+  std::uint32_t entry_of(std::uint32_t from, std::uint32_t to) const { return entries_[place_of(from, to)]; }
+  std::uint32_t exit_of(std::uint32_t to) const { return sms_ * sms_ + to; }
+
+ private:
+  std::uint32_t room(std::uint32_t latency) const;
+  void add_middle(LinkNetwork& network, double bandwidth, const std::vector<Cycle>& distance) const;
+
+  const std::uint32_t sms_;
+  const std::uint32_t queue_;
+  const double bandwidth_;
+  std::vector<std::uint32_t> entries_;  // by place
+};
+
 // Two planes, one for requests and one for replies, which share nothing: a reply never waits behind a request, so that
 // SMs that answer before they ask cannot block each other for ever.
 //
@@ -96,7 +124,7 @@ class SmNetwork : public Block {
  private:
   class Plane final : public LinkNetworkListener, public EventHandler {
    public:
-    Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params,
+    Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params, const arch::Topology::Gpc& gpc,
           sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in, PacketOut<protocol::DsmemPacket>& out);
     virtual ~Plane() = default;
 
@@ -128,13 +156,6 @@ class SmNetwork : public Block {
       bool idle() const { return waiting.empty() && of_unit.empty(); }
     };
 
-    void build(const SmNetworkParams& params);
-    void build_middle(const SmNetworkParams& params, double bandwidth);
-    // At the port into an SM.
-    std::uint32_t place_of(std::uint32_t from, std::uint32_t to) const { return to * sms() + from; }
-    // Where a packet enters the network: there, or in front of what the GPC passes.
-    std::uint32_t entry_of(std::uint32_t from, std::uint32_t to) const { return entries_[place_of(from, to)]; }
-    std::uint32_t exit_of(std::uint32_t to) const { return sms() * sms() + to; }
     std::uint32_t sms() const { return static_cast<std::uint32_t>(ports_.size()); }
 
     void on_packet(const protocol::DsmemPacket& packet, std::uint32_t from);
@@ -146,7 +167,7 @@ class SmNetwork : public Block {
     void inject(std::uint32_t slot, std::uint32_t from);
     void count(const protocol::DsmemPacket& packet, std::uint32_t bytes);
     void deliver(const Slot& slot);
-    void on_credit(std::uint32_t to) { network_.open(exit_of(to), owner_.now()); }
+    void on_credit(std::uint32_t to) { network_.open(links_.exit_of(to), owner_.now()); }
 
     // LinkNetworkListener, EventHandler.
     void call_at(Cycle when, std::uint32_t kind, std::uint64_t argument) override {
@@ -162,8 +183,8 @@ class SmNetwork : public Block {
     sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in_;
     PacketOut<protocol::DsmemPacket>& out_;
     LinkNetwork network_;
-    std::vector<std::uint32_t> entries_;  // by place: buffers
-    std::vector<Port> ports_;             // by SM
+    const SmLinks links_;
+    std::vector<Port> ports_;  // by SM
     IndexPool<Slot> slots_;
     Counter& count_;
     Counter& bytes_;
@@ -176,7 +197,6 @@ class SmNetwork : public Block {
 
   const std::uint32_t sms_per_unit_;
   const std::vector<std::uint32_t> sm_ids_;  // by bit
-  const std::vector<std::uint32_t> tpcs_;    // of SMs, by bit
   const std::uint32_t gpc_;
   ClusterMap& clusters_;
   const std::vector<Cycle> distance_;  // by bit; what it costs in this mode
