@@ -52,7 +52,7 @@ void DsmemClient::reset() {
 MemoryResult DsmemClient::access(const Operation& operation, std::uint32_t warp, Cycle now, AccessClient& client) {
   static thread_local LineAccesses lines;  // large, and needed by one SM at a time
   coalesce(operation.lanes, operation.address, lane_width(operation), lines);
-  const Cycle port = port_.take(now, std::max(1U, lines.count));
+  const Cycle port = port_.take_shared(now, std::max(1U, lines.count));
   if (lines.count == 0) return {port + params_.cluster_latency + params_.shared_latency, 0, false, false};
   const std::uint32_t index = accesses_.begin(operation, warp, lines.unit_stride, client, AccessUse::warp);
   accesses_[index].cluster = true;

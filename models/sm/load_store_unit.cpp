@@ -156,7 +156,7 @@ IssueResult LoadStoreUnit::access_shared(std::uint32_t slot, const Operation& op
     default:
       paths_.shared.atomic(warp.cta, operation, registers, slot);
   }
-  const Cycle ready = paths_.port.take(now(), cycles) + cycles - 1 + params_.memory.shared_latency;
+  const Cycle ready = paths_.port.take_shared(now(), cycles) + cycles - 1 + params_.memory.shared_latency;
   Cta& cta = ctas_[warp.cta];
   if (!cta.mbarrier_waiters.empty() && operation.code != OpCode::load) {
     peers_.mbarriers.look_at_waiters(cta, ready);

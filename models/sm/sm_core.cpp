@@ -10,7 +10,7 @@ MemoryPaths::MemoryPaths(Domain& domain, Timebase& time, const SmParams& params,
       shared(params.limits.shared_bytes, params.limits.ctas),
       // An instruction can issue while one more request may be open, and then needs an entry for each lane.
       l1(params.memory.l1_ways, params.memory.requests + arch::kWarpLanes),
-      port(params.memory.queue),
+      port(params.memory.queue, params.memory.shared_starts),
       gate(port, params.memory),
       accesses(warps, shared, params.memory),
       l2(domain, links.l2, place.id, gate, fences, stats),

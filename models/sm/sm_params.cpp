@@ -64,6 +64,12 @@ void MemoryParams::describe(ParamTable<MemoryParams>& t) {
         "assumption: half of it");
   t.add("shared_latency", &MemoryParams::shared_latency, {Unit::cycles, 1, 10'000},
         "from the issue of a shared load to the issue of what needs it", kDissected);
+  t.add("shared_starts", &MemoryParams::shared_starts, {Unit::per_cycle, 0.01, 1.0},
+        "instructions on shared memory, by an address of it or of a cluster, that begin per cycle: the addresses of "
+        "their "
+        "lanes; with one wavefront each this is the limit, with two or more the banks are; 1: one per cycle, as "
+        "wavefronts",
+        "assumption: as fast as the banks serve one wavefront each");
   t.add(
       "pc_fifo", &MemoryParams::pc_fifo, {Unit::count, 0, 65'536},
       "depth of each warp's FIFO of past pcs: an error that a target of DSMEM sends back is the instruction's while no "
