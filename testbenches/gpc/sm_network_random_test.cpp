@@ -30,6 +30,10 @@ SmNetworkParams random_params(Random& random) {
   params.near = random.between(0, 60);
   params.far = random.between(0, 60);
   params.bandwidth = random.between(50, 8000) / 100.0;
+  if (random.chance(50)) {
+    params.gpc_bandwidth = random.between(50, 20'000) / 100.0;
+    if (random.chance(50)) params.gpc_sms = random.between(1, 24);
+  }
   params.queue = random.between(1, 8);
   return params;
 }
