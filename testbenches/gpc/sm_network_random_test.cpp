@@ -143,6 +143,7 @@ TEST_CASE("without meetings every arrival is where a plain model has it", "[gpc]
     SmNetworkParams params = random_params(random);
     const std::uint32_t rate = random.between(1, 60);  // whole bytes: the model counts them one by one
     params.bandwidth = rate;
+    params.gpc_bandwidth = 0;
     params.queue = 4096;
     NetworkBench bench(one_gpc(random), params, TimingMode::at, 4096);
     const auto sms = static_cast<std::uint32_t>(bench.sms.size());

@@ -82,7 +82,7 @@ TEST_CASE("the crossbar's parameters are described", "[memory][MEM-03]") {
   CrossbarParams::describe(table);
   std::vector<std::string> names;
   for (const ParamSpec& spec : table.take()) names.push_back(spec.name);
-  CHECK(names.size() == 17);
+  CHECK(names.size() == 20);
   CHECK(std::count(names.begin(), names.end(), "crossing_bandwidth") == 1);
 }
 
