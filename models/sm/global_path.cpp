@@ -88,9 +88,9 @@ Cycle CopyArrivals::use_port(Cycle from, std::uint32_t cycles) {
   return port_.take_past_queue(from, cycles) + cycles - 1;
 }
 
-GlobalPath::GlobalPath(Timebase& time, const MemoryView& view, protocol::SmId sm, const MemoryParams& params, std::vector<Warp>& warps,
-                       SharedMemory& shared, L1Cache& l1, IssuePort& port, AccessTable& accesses, L2Port& l2,
-                       SmStats& stats)
+GlobalPath::GlobalPath(Timebase& time, const MemoryView& view, protocol::SmId sm, const MemoryParams& params,
+                       std::vector<Warp>& warps, SharedMemory& shared, L1Cache& l1, IssuePort& port,
+                       AccessTable& accesses, L2Port& l2, SmStats& stats)
     : params_(params),
       warps_(warps),
       shared_(shared),

@@ -46,8 +46,9 @@ class CopyArrivals final : private EventHandler {
 
 class GlobalPath final : public L2Client {
  public:
-  GlobalPath(Timebase& time, const MemoryView& view, protocol::SmId sm, const MemoryParams& params, std::vector<Warp>& warps,
-             SharedMemory& shared, L1Cache& l1, IssuePort& port, AccessTable& accesses, L2Port& l2, SmStats& stats);
+  GlobalPath(Timebase& time, const MemoryView& view, protocol::SmId sm, const MemoryParams& params,
+             std::vector<Warp>& warps, SharedMemory& shared, L1Cache& l1, IssuePort& port, AccessTable& accesses,
+             L2Port& l2, SmStats& stats);
 
   // Loads, stores, atomics and copies of device memory, aligned. What a release waits for has been waited for. Accesses
   // to the machine's own structures are strong and physical: their addresses are not translated, whatever the

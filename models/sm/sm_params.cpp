@@ -65,7 +65,8 @@ void MemoryParams::describe(ParamTable<MemoryParams>& t) {
   t.add("shared_latency", &MemoryParams::shared_latency, {Unit::cycles, 1, 10'000},
         "from the issue of a shared load to the issue of what needs it", kDissected);
   t.add("mbarrier_latency", &MemoryParams::mbarrier_latency, {Unit::cycles, 0, 10'000},
-        "beyond shared_latency, of what changes an mbarrier, an atomic of shared memory: until waits and tests see it, and "
+        "beyond shared_latency, of what changes an mbarrier, an atomic of shared memory: until waits and tests see it, "
+        "and "
         "its own result is there",
         "assumption: none; presets of Hopper parts: fitted to a phase of 128 threads in 218 cycles, GH200");
   t.add(
@@ -77,7 +78,8 @@ void MemoryParams::describe(ParamTable<MemoryParams>& t) {
         "beyond shared_latency, of an access to shared memory by a cluster address: the look-up in the tables",
         "measured on H800 (HPMLL/NVIDIA-Hopper-Benchmark): 33 cycles to own shared memory against 29");
   t.add("fence", &MemoryParams::fence, {Unit::cycles, 1, 10'000},
-        "until the load-store pipeline has drained at a fence, of any scope or of the proxy; beyond the CTA, a fence then "
+        "until the load-store pipeline has drained at a fence, of any scope or of the proxy; beyond the CTA, a fence "
+        "then "
         "goes to the L2 and back",
         "measured on GH200: fence.proxy.async, and a fence of scope cta, 10.9 cycles per warp instruction");
   t.add("async_view", &MemoryParams::async_view,
