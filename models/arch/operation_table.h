@@ -75,6 +75,10 @@ enum class OpCode : std::uint8_t {
   // CTAs of a CPC_CGA, GPC_CGA, uGPU_CGA and GPU_CGA, 0: no such level; `mode`. 0: never one, or there is no such
   // shape.
   query_occupancy,
+
+  // Programmatic dependent launch.
+  launch_dependents,     // the CTA keeps the kernel behind it in the stream no longer from starting
+  grid_dependency_wait,  // until the kernel before it in the stream has completed, and what it wrote is visible
 };
 
 // Execution units of an SM partition; `memory` is shared by the four, `none` takes an issue slot only.
@@ -93,6 +97,7 @@ enum class Executor : std::uint8_t {
   bulk,      // requests to the TMAU
   launch,    // device-side launches
   query,     // questions to the distributor
+  depend,    // programmatic dependent launch
   end,       // what ends a warp, or gives back what its CTA holds
 };
 constexpr std::size_t kExecutors = static_cast<std::size_t>(Executor::end) + 1;
@@ -157,6 +162,8 @@ inline constexpr OperationRow kOperations[] = {
     {OpCode::event_record, "event_record", Unit::none, Executor::launch},
     {OpCode::stream_wait, "stream_wait", Unit::none, Executor::launch},
     {OpCode::query_occupancy, "query_occupancy", Unit::none, Executor::query},
+    {OpCode::launch_dependents, "launch_dependents", Unit::none, Executor::depend},
+    {OpCode::grid_dependency_wait, "grid_dependency_wait", Unit::none, Executor::depend},
 };
 
 constexpr const OperationRow& row_of(OpCode code) { return kOperations[static_cast<std::size_t>(code)]; }

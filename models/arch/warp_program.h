@@ -284,6 +284,8 @@ class WarpProgram {
   // Whether it has operations of Executor::launch: its tasks get a TMD in memory (TSK-13), and its warps what these
   // operations need.
   virtual bool launches() const { return false; }
+  // Whether it has launch_dependents: each of its CTAs lets dependents go once, at its exit if not before.
+  virtual bool lets_dependents_go() const { return false; }
   // Whether it has requests to the TMAU that read shared memory: what they see depends on proxy fences (TMA-41).
   virtual bool stores_bulk() const { return false; }
   virtual TmauNeeds tmau_needs() const { return {}; }

@@ -109,6 +109,7 @@ struct SubmitPacket {
   // share
   SubcontextPacket share;
   // kernel
+  bool programmatic = false;  // it may start once the kernel before it in its stream lets it
   bool head = false;          // it goes to the head of the list of its priority, not to the tail (TSK-01)
   std::uint64_t queue = 0;    // a queue task: address of its queue in memory (arch/task_record.h); 0: a grid
   std::uint64_t entries = 0;  // of a queue task: entries that are in its queue from the start

@@ -23,6 +23,7 @@ struct KernelLaunch {
   std::uint64_t record = 0;       // its TMD in memory; 0: it has none, and cannot launch children
   std::uint64_t area = 0;         // its one CTA was saved: where the CTA's state lies; 0: CTAs begin
   std::uint32_t local_bytes = 0;  // local memory of a thread: more than 0 takes a block of the TPC (CWD-32)
+  bool ahead = false;             // it was launched ahead of the end of the kernel before it in its stream
   bool queue = false;             // of a queue task: a CTA's position in the grid is its ticket
   std::uint64_t departure = 0;    // cycle at which the launch packet left the distributor: for observation only
 

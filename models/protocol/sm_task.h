@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace heddle::protocol {
 
@@ -19,6 +20,8 @@ struct ChildPacket {
     enough,      // `record`: queue, whose task is not held open any more
     queued,      // `record`: TMD of a task that entered its TMDQ behind `ticket`, another TMD; 0: the first tail launch
                  // of its grid; for observation only
+    lets_go,     // `record`: operation, of which one more CTA keeps the kernel behind it no longer
+    depends,     // `record`: operation, of which CTAs on SM `ticket` wait for the kernel before it
   };
   Kind kind = Kind::start;
   std::uint64_t record = 0;
@@ -26,9 +29,11 @@ struct ChildPacket {
   std::uint64_t issued = 0;  // start, queued: cycle in which the launch operation issued, for observation only
 };
 
-// The tasks of a context have completed: the warps that wait for them go on. Context 0: no meaning.
+// The tasks of a context have completed: the warps that wait for them go on. Context 0: no meaning. Or what the task
+// depends on has ended.
 struct WakePacket {
   std::uint64_t context = 0;
+  std::optional<std::uint32_t> task = {};  // operation
 };
 
 }  // namespace heddle::protocol

@@ -10,6 +10,7 @@
 #include "sm/cluster_tables.h"
 #include "sm/cta_swap.h"
 #include "sm/cta_table.h"
+#include "sm/dependency_unit.h"
 #include "sm/device_launch_unit.h"
 #include "sm/faults.h"
 #include "sm/l1_cache.h"
@@ -299,6 +300,7 @@ void CtaControl::leave(Cta& cta, Cycle when) {
       memory_.tables.set_warp(slot, std::nullopt);
     }
     memory_.windows.leave(cta);
+    if (!cta.saved) units_.dependencies.leave(cta);
   }
   if (cta.context.here() && !cta.saved) {
     using Kind = protocol::ChildPacket::Kind;

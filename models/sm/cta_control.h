@@ -18,6 +18,7 @@ class BulkUnit;
 class ClusterTables;
 class CtaMemory;
 class CtaSwap;
+class DependencyUnit;
 class DeviceLaunchUnit;
 class Faults;
 class FenceUnit;
@@ -43,6 +44,7 @@ class CtaControl final : private SmUnit,
     MbarrierUnit& mbarriers;
     BulkUnit& bulk;
     DeviceLaunchUnit& launches;
+    DependencyUnit& dependencies;
     QueueTurns& turns;
     CtaSwap& swap;
     Faults& faults;

@@ -150,6 +150,7 @@ void Cta::forget_program() {
   cluster = {};
   context = {};
   turn.reset();
+  dependency = {};
 }
 
 bool CtaTable::runs(std::uint32_t operation) const {

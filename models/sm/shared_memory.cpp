@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "common/bits.h"
 #include "common/error.h"
 #include "sm/lane_data.h"
 

@@ -54,7 +54,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
   bulk_done_in.on_packet<BulkUnit, &BulkUnit::on_done>(core_.bulk);
   bulk_data_in.on_packet<BulkData, &BulkData::on_data>(core_.memory.bulk);
   bulk_read_in.on_packet<BulkData, &BulkData::on_read>(core_.memory.bulk);
-  wake_in.on_packet<DeviceLaunchUnit, &DeviceLaunchUnit::on_wake>(core_.launches);
+  wake_in.on_packet<Sm, &Sm::on_wake>(*this);
   answer_in.on_packet<OccupancyQueryUnit, &OccupancyQueryUnit::on_answer>(core_.queries);
 }
 
@@ -64,6 +64,11 @@ void Sm::end_of_elaboration() {
   core_.bulk.connect(bulk_out.links() > 0);
   core_.tasks.connect(child_out.links() > 0);
   core_.queries.connect(query_out.links() > 0);
+}
+
+void Sm::on_wake(const protocol::WakePacket& wake, std::uint32_t) {
+  if (wake.task) return core_.dependencies.on_wake(wake);
+  core_.launches.on_wake(wake);
 }
 
 void Sm::check_idle() {

@@ -86,6 +86,7 @@ class Sm : public Block {
   void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t, Cycle) {
     core_.registers.local[local.subcontext] = {local.block, local.memory};
   }
+  void on_wake(const protocol::WakePacket& wake, std::uint32_t);
   void on_part(const protocol::PartPacket& part, std::uint32_t) { core_.registers.part = part.part; }
   void end_of_elaboration() override;
 

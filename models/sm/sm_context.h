@@ -107,6 +107,8 @@ struct SmStats : StatGroup {
                                   "warps in the middle of a launch of child tasks or its like: memory steps, the "
                                   "device runtime, another warp that makes the context");
   Counter& stall_children = counter("stall.children", "warps x cycles", "warps that waited for their child tasks");
+  Counter& stall_dependency =
+      counter("stall.dependency", "warps x cycles", "warps that waited for the end of the kernel before their own");
   Counter& stall_occupancy =
       counter("stall.occupancy", "warps x cycles", "warps that waited for the distributor's answer to a query");
   Counter& stall_issue =

@@ -73,6 +73,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
       mbarriers(context, {scheduler, fences, load_store, control, memory.shared, memory.port, memory.l1}),
       bulk(context, {scheduler, control, faults, memory.shared, memory.tables, memory.port, memory.fences, links.bulk}),
       launches(context, view.nested, {scheduler, fences, swap, faults, control, memory.global, memory.l1, tasks}),
+      dependencies(context, {scheduler, memory.l1, tasks}),
       turns(context, {control, faults, memory.global}),
       queries(context, {scheduler, control, links.queries}),
       transfers(context, scheduler.slots(), view.nested, {memory.gate, memory.global, swap}),
@@ -81,7 +82,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
             barriers, mbarriers, links.notices}),
       faults(context, control, cgas),
       control(context, code, view.nested, seed,
-              {scheduler, fences, barriers, mbarriers, bulk, launches, turns, swap, faults},
+              {scheduler, fences, barriers, mbarriers, bulk, launches, dependencies, turns, swap, faults},
               {windows, memory.l1, memory.accesses, memory.dsmem, memory.flights, memory.tables, cgas, occupancy},
               {links.exits, links.notices, tasks}),
       watch(context) {
@@ -95,6 +96,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
   units.add(arch::Executor::bulk, bulk);
   units.add(arch::Executor::launch, launches);
   units.add(arch::Executor::query, queries);
+  units.add(arch::Executor::depend, dependencies);
   units.add(arch::Executor::end, control);
   units.alu = &alu;
   units.launches = &launches;

@@ -15,6 +15,7 @@
 #include "sm/cta_control.h"
 #include "sm/cta_swap.h"
 #include "sm/cta_table.h"
+#include "sm/dependency_unit.h"
 #include "sm/device_launch_unit.h"
 #include "sm/dsmem_paths.h"
 #include "sm/faults.h"
@@ -143,6 +144,7 @@ struct SmCore {
   MbarrierUnit mbarriers;
   BulkUnit bulk;
   DeviceLaunchUnit launches;
+  DependencyUnit dependencies;
   QueueTurns turns;
   OccupancyQueryUnit queries;
   TransferUnit transfers;

@@ -327,6 +327,10 @@ void WaitReport::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
     case WarpWait::children:
       graph.add(name, "for its entry of a queue from", memory());
       return;
+    case WarpWait::dependency:
+      graph.add(name, fmt::format("in {}, for", step_at(warp, warp.issued_pc, warp.code)),
+                "what " + labels_.of(cta.operation) + " depends on");
+      return;
     case WarpWait::occupancy:
       graph.add(name, fmt::format("in {}, for the answer of", step_at(warp, warp.issued_pc, warp.code)),
                 "the distributor");

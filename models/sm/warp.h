@@ -108,6 +108,7 @@ enum class WarpWait : std::uint8_t {
   nested,       // for a memory step of a device-side launch or its like
   context,      // for another warp of its CTA, which makes their context
   children,     // for the tasks of its context
+  dependency,   // for the kernel before its own
   occupancy,    // for the distributor's answer to a query
   restore,      // for the state of its CTA, which was saved
   frozen,       // its CTA is to be saved: it issues nothing more

@@ -70,6 +70,8 @@ Trace trace_of(const arch::Operation& operation) {
     case OpCode::proxy_fence:
     case OpCode::wait_children:
     case OpCode::query_occupancy:
+    case OpCode::launch_dependents:
+    case OpCode::grid_dependency_wait:
       return Trace::none;
     case OpCode::store:
       return operation.completes ? Trace::change : Trace::value;
@@ -151,6 +153,7 @@ Course course(const Warp& warp, Cycle now) {
     case WarpWait::mbarrier:
     case WarpWait::context:
     case WarpWait::children:
+    case WarpWait::dependency:
       return Course::round;  // others decide
     case WarpWait::issue:
       // It has a time, or is in the middle of an operation of many instructions. Steps of launches are polls as well.

@@ -1,6 +1,7 @@
 #include "task/stream_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/error.h"
 
@@ -16,9 +17,31 @@ StreamTable::Stream& StreamTable::stream(std::uint32_t number) {
 
 void StreamTable::submit(const protocol::SubmitPacket& packet, Cycle now) {
   Stream& s = stream(packet.stream);
-  s.entries.push_back({packet, now});
+  s.entries.push_back({packet, now, false});
   if (!ends_by_itself(packet.kind)) ++open_;
-  if (s.entries.size() == 1) advance(packet.stream);
+  if (s.entries.size() == 1) {
+    advance(packet.stream);
+  } else {
+    advance_next(packet.stream);
+  }
+}
+
+void StreamTable::let_go(std::uint32_t number, std::uint32_t operation) {
+  Stream& s = stream(number);
+  for (Entry& entry : s.entries) {
+    if (entry.packet.operation == operation && !ends_by_itself(entry.packet.kind)) entry.lets_go = true;
+  }
+  advance_next(number);
+}
+
+// One at a time is ahead of the head.
+void StreamTable::advance_next(std::uint32_t number) {
+  Stream& s = stream(number);
+  if (!s.head_out || s.next_out || s.entries.size() < 2 || !s.entries[0].lets_go) return;
+  const protocol::SubmitPacket& packet = s.entries[1].packet;
+  if (packet.kind != SubmitKind::kernel || !packet.programmatic) return;
+  s.next_out = true;
+  ready_.push_back({number, std::nullopt, s.entries[0].packet.operation});
 }
 
 void StreamTable::complete(std::uint32_t number, Cycle end) {
@@ -26,11 +49,12 @@ void StreamTable::complete(std::uint32_t number, Cycle end) {
   HEDDLE_CHECK(s.head_out, "a stream's operation ended that had not begun");
   const std::uint32_t operation = s.entries.front().packet.operation;
   s.entries.pop_front();
-  s.head_out = false;
+  s.head_out = std::exchange(s.next_out, false);
   s.last_end = s.released = end;
   --open_;
   HEDDLE_CHECK(ends_.emplace(operation, end).second, "an operation ended twice, or its id was used twice");
   advance(number);
+  advance_next(number);
   const auto waiting = waiters_.find(operation);
   if (waiting == waiters_.end()) return;
   const std::vector<std::uint32_t> released = std::move(waiting->second);
@@ -57,7 +81,7 @@ void StreamTable::advance(std::uint32_t number) {
       continue;
     }
     s.head_out = true;
-    ready_.push_back({number, s.released});
+    ready_.push_back({number, s.released, std::nullopt});
   }
 }
 
@@ -74,6 +98,11 @@ std::vector<std::uint32_t> StreamTable::take_closed() {
 }
 
 const StreamTable::Entry& StreamTable::head(std::uint32_t number) const { return streams_.at(number).entries.front(); }
+
+const StreamTable::Entry& StreamTable::entry(std::uint32_t number, std::uint32_t operation) const {
+  const Stream& s = streams_.at(number);
+  return s.entries[s.next_out && s.entries[1].packet.operation == operation ? 1 : 0];
+}
 
 std::optional<StreamTable::Cycle> StreamTable::last_end(std::uint32_t number) const {
   const auto found = streams_.find(number);

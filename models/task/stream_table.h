@@ -20,17 +20,22 @@ class StreamTable {
   struct Entry {
     protocol::SubmitPacket packet;
     Cycle submitted = 0;
+    bool lets_go = false;  // the operation behind it may start
   };
   // An operation whose turn has come.
   struct Ready {
     std::uint32_t stream = 0;
     // When the last operation that it waited for ended, in its stream or another. Absent: it waited for none.
     std::optional<Cycle> released;
+    // It is not at the head of its stream: the one there, whose number that is, has let it go.
+    std::optional<std::uint32_t> ahead_of;
   };
 
   void submit(const protocol::SubmitPacket& packet, Cycle now);
   // The operation at the head of the stream has ended. (Waits end by themselves.)
   void complete(std::uint32_t number, Cycle end);
+  // The operation of the stream keeps a programmatic one behind it from nothing any more.
+  void let_go(std::uint32_t number, std::uint32_t operation);
   // Operations that have become ready since the last call, in the order in which they did.
   std::vector<Ready> take_ready();
 
@@ -38,6 +43,19 @@ class StreamTable {
   std::vector<std::uint32_t> take_closed();
 
   const Entry& head(std::uint32_t number) const;
+  // One that has been handed out: the head, or the one behind it.
+  const Entry& entry(std::uint32_t number, std::uint32_t operation) const;
+  const Entry& next(std::uint32_t number) const { return streams_.at(number).entries[1]; }
+  // The operation has been handed out ahead of the head.
+  bool is_ahead(std::uint32_t number, std::uint32_t operation) const {
+    const Stream& s = streams_.at(number);
+    return s.next_out && s.entries[1].packet.operation == operation;
+  }
+  // The head, if it has been handed out.
+  std::optional<std::uint32_t> running(std::uint32_t number) const {
+    const Stream& s = streams_.at(number);
+    return s.head_out ? std::optional(s.entries.front().packet.operation) : std::nullopt;
+  }
   // End of the stream's last operation that has ended.
   std::optional<Cycle> last_end(std::uint32_t number) const;
   bool completed(std::uint32_t operation) const { return ends_.count(operation) != 0; }
@@ -52,10 +70,12 @@ class StreamTable {
   struct Stream {
     std::deque<Entry> entries;
     bool head_out = false;  // the head has been handed out and has not ended
+    bool next_out = false;  // so has the one behind it
     std::optional<Cycle> last_end;
     std::optional<Cycle> released;  // as for Ready, of what comes next
   };
   void advance(std::uint32_t number);
+  void advance_next(std::uint32_t number);
   Stream& stream(std::uint32_t number);
 
   std::unordered_map<std::uint32_t, Stream> streams_;                      // looked up only; order_ decides every order
@@ -93,7 +113,9 @@ void StreamTable::collect_waits(WaitGraph& graph, const Name& name) const {
         continue;
       }
       if (before != nullptr) {
-        graph.add(name(packet.operation), "for its turn in the stream, behind", name(before->operation));
+        const bool out = s.next_out && &entry == &s.entries[1];
+        graph.add(name(packet.operation), out ? "to end in its turn in the stream, behind" : "for its turn in the stream, behind",
+                  name(before->operation));
       }
       before = &packet;
     }

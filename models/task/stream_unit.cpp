@@ -21,13 +21,14 @@ constexpr std::uint64_t kPacketSource = std::uint64_t{1} << 62;
 }  // namespace
 
 StreamUnit::StreamUnit(Timebase& timebase, std::string name, const Setup& setup, TaskLife& life,
-                       LaunchScheduler& scheduler, QueueTasks& queues, TaskRows& rows,
+                       LaunchScheduler& scheduler, Dependents& dependents, QueueTasks& queues, TaskRows& rows,
                        PacketSender<protocol::DonePacket>& done_out,
                        PacketSender<protocol::DispatchDonePacket>& dispatch_done_out, const std::string& stat_prefix)
     : timebase_(timebase),
       name_(std::move(name)),
       setup_(setup),
       life_(life),
+      dependents_(dependents),
       queues_(queues),
       rows_(rows),
       done_out_(done_out),
@@ -81,12 +82,19 @@ StreamUnit::Submitted StreamUnit::submitted(std::uint32_t operation) const {
     const GraphTable::Node& node = graphs_.node(operation);
     return {node.packet, node.submitted};
   }
-  const StreamTable::Entry& entry = streams_.head(front_.started(operation).stream);
+  const StreamTable::Entry& entry = streams_.entry(front_.started(operation).stream, operation);
   return {entry.packet, entry.submitted};
 }
 
+// One that is launched ahead has been fetched while the kernel before it ran.
 void StreamUnit::start_ready() {
   for (const StreamTable::Ready& ready : streams_.take_ready()) {
+    if (ready.ahead_of) {
+      const StreamTable::Entry& entry = streams_.next(ready.stream);
+      dependents_.launched(entry.packet.operation, *ready.ahead_of);
+      front_.start_node(entry.packet.operation, ready.stream, timebase_.now());
+      continue;
+    }
     const StreamTable::Entry& entry = streams_.head(ready.stream);
     const bool kernel = entry.packet.kind == SubmitKind::kernel && !entry.packet.in_graph;
     front_.take({entry.packet.operation, ready.stream, entry.submitted, ready.released, kernel});
@@ -140,8 +148,16 @@ void StreamUnit::operation_due(std::uint32_t operation) {
   task.head = packet.head;
   task.not_before = started.due;
   task.host.reports = !packet.in_graph || packet.graph_last;
+  task.packet.ahead = !packet.in_graph && streams_.is_ahead(started.stream, operation);
   if (packet.queue != 0) task.queue = Task::QueueUse{packet.queue, packet.entries, packet.held_open};
   life_.task_due(std::move(task));
+}
+
+// The children of a program that launches need room, which the next kernel could take.
+void StreamUnit::lets_go(const Task& task) {
+  if (task.origin != Task::Origin::stream || task.launches || graphs_.has(task.operation())) return;
+  streams_.let_go(task.host.stream, task.operation());
+  start_ready();
 }
 
 void StreamUnit::note_start(const Task& task) {
@@ -202,7 +218,23 @@ void StreamUnit::finish_pushed(const Task& task, Cycle end) {
   changed();
 }
 
+// Operations of a stream end in their order: one that was launched ahead does so behind the one before it.
 void StreamUnit::finish(std::uint32_t operation, Cycle start, Cycle end, DoneStatus status, const Task* task) {
+  const std::uint32_t stream = front_.started(operation).stream;
+  if (!graphs_.has(operation) && streams_.is_ahead(stream, operation)) {
+    held_[operation] = {start, end, status, task == nullptr ? std::nullopt : std::optional<Task>(*task)};
+    return;
+  }
+  finish_head(operation, start, end, status, task);
+  const auto next = streams_.running(stream);
+  const auto found = next ? held_.find(*next) : held_.end();
+  if (found == held_.end()) return;
+  const Held held = std::move(found->second);
+  held_.erase(found);
+  finish(*next, held.start, std::max(held.end, end), held.status, held.task ? &*held.task : nullptr);
+}
+
+void StreamUnit::finish_head(std::uint32_t operation, Cycle start, Cycle end, DoneStatus status, const Task* task) {
   const Submitted what = submitted(operation);
   if (what.packet.kind == SubmitKind::kernel) {
     stats_.count(status);
@@ -212,6 +244,7 @@ void StreamUnit::finish(std::uint32_t operation, Cycle start, Cycle end, DoneSta
   if (timebase_.observation().timeline != nullptr) draw(what, start, end, task);
   done_out_.send({operation, status, timebase_.time_of(what.when), timebase_.time_of(start), timebase_.time_of(end)});
   close_entry(operation, end);
+  dependents_.ended(operation);
   changed();
   start_ready();
 }
@@ -243,6 +276,7 @@ void StreamUnit::draw(const Submitted& what, Cycle start, Cycle end, const Task*
 void StreamUnit::reset() {
   streams_.reset();
   graphs_.reset();
+  held_.clear();
   front_.reset();
   dispatches_.clear();
   pushed_.reset();

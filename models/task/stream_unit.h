@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -11,6 +13,7 @@
 #include "arch/sm_limits.h"
 #include "common/packet_port.h"
 #include "protocol/packet_task.h"
+#include "task/dependents.h"
 #include "task/graph_table.h"
 #include "task/launch_scheduler.h"
 #include "task/pushed_operations.h"
@@ -33,7 +36,7 @@ class StreamUnit final : private StreamFront::Client, private EventHandler {
   };
 
   StreamUnit(Timebase& timebase, std::string name, const Setup& setup, TaskLife& life, LaunchScheduler& scheduler,
-             QueueTasks& queues, TaskRows& rows, PacketSender<protocol::DonePacket>& done_out,
+             Dependents& dependents, QueueTasks& queues, TaskRows& rows, PacketSender<protocol::DonePacket>& done_out,
              PacketSender<protocol::DispatchDonePacket>& dispatch_done_out, const std::string& stat_prefix);
 
   // Neither control packets nor those that share the machine: they are no operations.
@@ -44,6 +47,8 @@ class StreamUnit final : private StreamFront::Client, private EventHandler {
   // Those; and what is read of operations before they start.
   const PushedOperations& all_pushed() const { return pushed_; }
   StreamFront& front() { return front_; }
+  // All CTAs of the task let the kernel behind it in its stream go, or have completed.
+  void lets_go(const Task& task);
   // The task has been started by the distributor: for statistics.
   void note_start(const Task& task);
   // The task of an operation or dispatch has ended.
@@ -61,6 +66,13 @@ class StreamUnit final : private StreamFront::Client, private EventHandler {
   }
 
  private:
+  // The task of a kernel that was launched ahead has ended, and the one before it has not.
+  struct Held {
+    Cycle start = 0;
+    Cycle end = 0;
+    protocol::DoneStatus status = protocol::DoneStatus::ok;
+    std::optional<Task> task;
+  };
   // What the host has submitted.
   struct Submitted {
     const protocol::SubmitPacket& packet;
@@ -76,6 +88,7 @@ class StreamUnit final : private StreamFront::Client, private EventHandler {
   void begin_graph(std::uint32_t launch);
   void start_node(std::uint32_t operation);
   void finish(std::uint32_t operation, Cycle start, Cycle end, protocol::DoneStatus status, const Task* task);
+  void finish_head(std::uint32_t operation, Cycle start, Cycle end, protocol::DoneStatus status, const Task* task);
   void close_entry(std::uint32_t operation, Cycle end);
   void finish_dispatch(const protocol::DispatchDonePacket& done);
   void finish_pushed(const Task& task, Cycle end);
@@ -90,12 +103,14 @@ class StreamUnit final : private StreamFront::Client, private EventHandler {
   const std::string name_;
   const Setup setup_;
   TaskLife& life_;
+  Dependents& dependents_;
   QueueTasks& queues_;
   TaskRows& rows_;
   PacketSender<protocol::DonePacket>& done_out_;
   PacketSender<protocol::DispatchDonePacket>& dispatch_done_out_;
   StreamTable streams_;
   GraphTable graphs_;
+  std::map<std::uint32_t, Held> held_;  // by operation
   PushedOperations pushed_;
   StreamFront front_;
   std::unordered_map<std::uint32_t, Cycle> dispatches_;  // arrival by operation; looked up only

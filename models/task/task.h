@@ -68,7 +68,8 @@ struct Task {
   // Of one that a stream of the host has.
   struct HostStream {
     std::uint32_t stream = 0;
-    bool reports = false;  // its end is written to the channel of its stream, if ends are
+    bool reports = false;      // its end is written to the channel of its stream, if ends are
+    std::uint64_t let_go = 0;  // its CTAs that keep the kernel behind it no longer from starting
   };
 
   struct Record {

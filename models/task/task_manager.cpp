@@ -38,6 +38,7 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
                          const TaskParams& params, const Setup& setup, const TaskPorts& ports)
     : timebase_(timebase),
       place_(setup.place),
+      preempts_(setup.preempts),
       rows_(timebase, timebase.cost(setup.start_path)),
       scheduler_(timebase, name + ".scheduler", ports.memory, *this,
                  {params.nested.in_flight, timebase.cost(params.nested.schedule_cycles),
@@ -52,8 +53,9 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
       grow_out_(ports.grow),
       queues_(timebase.observation(), tasks_, *this, dispatcher_, scheduler_, setup.place.codes, setup.place.memory,
               ports.grow, stat_prefix),
+      dependents_(ports.wake),
       streams_(timebase, name, {setup.limits, setup.time, setup.place.codes, front_costs(timebase, params, setup)},
-               *this, scheduler_, queues_, rows_, ports.done, ports.dispatch_done, stat_prefix),
+               *this, scheduler_, dependents_, queues_, rows_, ports.done, ports.dispatch_done, stat_prefix),
       ends_(timebase, name + ".ends",
             {timebase.cost(setup.time.cycles(params.gap.drain)), params.gap.report ? setup.place.channels : 0}, tasks_,
             *this, scheduler_),
@@ -90,11 +92,25 @@ void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
     case ChildPacket::Kind::enough:
       queues_.enough(packet.record);
       break;
+    case ChildPacket::Kind::lets_go:
+      let_go(static_cast<std::uint32_t>(packet.record));
+      break;
+    case ChildPacket::Kind::depends:
+      dependents_.asked(static_cast<std::uint32_t>(packet.record), static_cast<std::uint32_t>(packet.ticket));
+      break;
     case ChildPacket::Kind::queued:
       launcher_.queued(packet);
       return;
   }
   ++timebase_.observation().progress;
+}
+
+// All CTAs of a kernel whose CTAs have let the next one go run, or have run: what it takes cannot keep them from it.
+// Where CTAs that run can be saved, they may have to come back, and only the end of all of them lets it go.
+void TaskManager::let_go(std::uint32_t operation) {
+  Task* task = tasks_.find(operation);
+  if (task == nullptr || preempts_ || task->queue || task->packet.kind != protocol::TaskKind::grid) return;
+  if (++task->host.let_go == task->packet.grid.count()) streams_.lets_go(*task);
 }
 
 void TaskManager::on_push(const protocol::SubmitPacket& packet) {
@@ -163,6 +179,10 @@ void TaskManager::task_run_over(Task& task) {
   task.state = Task::State::run_over;
   if (task.queue) queues_.end(task);
   task.queue.reset();  // another task may have it now
+  if (task.origin == Task::Origin::stream && !task.launches) {
+    streams_.lets_go(task);
+    dependents_.over(task.operation());
+  }
   const bool ran = task.status != DoneStatus::rejected && task.origin != Task::Origin::restored;
   if (!ran || !ends_.begin(task)) task_ended(task);
 }
@@ -245,6 +265,7 @@ void TaskManager::prepared(const RecordPrepared& effect) {
 
 void TaskManager::reset() {
   streams_.reset();
+  dependents_.reset();
   queues_.reset();
   dispatcher_.reset();
   records_.reset();
@@ -279,6 +300,7 @@ void TaskManager::collect_waits(WaitGraph& graph) const {
       graph.add(name, "for entries, or the close, of", fmt::format("its queue at 0x{:x}", task.queue->address));
     }
   });
+  dependents_.collect_waits(graph, label);
   launcher_.collect_waits(graph, queues_, events_);
   if (!records) return;
   tasks_.for_each([&](const Task& task) {

@@ -36,6 +36,7 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
     Cycle start_path = 0;          // from here to a task's first launch packet on an idle machine
     std::uint32_t task_slots = 0;  // of the task table
     bool partitioned = false;      // among subcontexts, at the start
+    bool preempts = false;         // CTAs that run can be saved to make room
     LaunchPlace place;
   };
 
@@ -74,11 +75,13 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   void chain_effect(const ChainEffect& effect) override;
 
   void read(const ChildRead& effect);
+  void let_go(std::uint32_t operation);
   void prepared(const RecordPrepared& effect);
   void finish(std::uint32_t operation, Cycle end);
 
   Timebase& timebase_;
   const LaunchPlace place_;
+  const bool preempts_;
   OpenTasks tasks_;
   TaskRows rows_;
   LaunchScheduler scheduler_;
@@ -86,6 +89,7 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   TaskDispatcher dispatcher_;
   PacketSender<protocol::GrowPacket>& grow_out_;
   QueueTasks queues_;
+  Dependents dependents_;
   StreamUnit streams_;
   GridEnds ends_;
   StreamEvents events_;

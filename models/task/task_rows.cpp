@@ -82,7 +82,8 @@ void TaskRows::after_start(TrackId waits, const Task& task, Cycle completed) {
 
 void TaskRows::host(const protocol::SubmitPacket& packet, const Host& times, const Task* task) {
   std::string stream = observation_.streams.of(packet.stream);
-  // Kernels of a graph can run beside each other.
+  // Kernels of a graph can run beside each other, and one that was launched ahead beside the one before it.
+  if (task != nullptr && task->packet.ahead) stream += " ahead";
   if (packet.in_graph) {
     const std::string line = stream + " graph";
     stream = fmt::format("{}.{}", line, lane(line, times.before, times.end));

@@ -19,6 +19,7 @@ namespace heddle::task {
 struct TaskTable {
   std::uint32_t slots = 0;
   bool partitioned = false;  // among subcontexts, at the start (PRT-02)
+  bool preempts = false;     // CTAs that run can be saved to make room (TSK-16)
 };
 
 class TaskUnit : public Block, private ChainMemory {

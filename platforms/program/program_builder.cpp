@@ -93,6 +93,7 @@ std::uint32_t ProgramBuilder::add(ProgramStep step) {
   }
   const bool launches = arch::row_of(step.code).executor == arch::Executor::launch;
   parts_.launches = parts_.launches || launches;
+  parts_.lets_go = parts_.lets_go || (step.kind == StepKind::operation && step.code == arch::OpCode::launch_dependents);
   parts_.steps.push_back(std::move(step));
   return here() - 1;
 }

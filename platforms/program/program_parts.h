@@ -228,6 +228,7 @@ struct ProgramParts {
   std::vector<ProgramStep> steps;  // the last one is `finish`
   std::vector<BulkStep> bulk;
   std::vector<ChildStep> children;
+  bool lets_go = false;   // it has launch_dependents
   bool launches = false;  // it has steps of device-side launches
   std::uint32_t registers = 0;
   std::uint32_t scalars = kFirstScalar;

@@ -26,6 +26,7 @@ class ScenarioProgram : public arch::WarpProgram {
 
   std::uint32_t registers() const override { return parts_.registers; }
   bool launches() const override { return parts_.launches; }
+  bool lets_dependents_go() const override { return parts_.lets_go; }
   bool stores_bulk() const override;
   arch::TmauNeeds tmau_needs() const override;
   // It has loads whose data go to several CTAs of a cluster.

@@ -522,6 +522,14 @@ std::vector<StepRow> make_rows() {
           .alone()
           .does(OpCode::wait_children)
           .by(compile_wait_children),
+      StepRow("launch_dependents",
+              "the CTA keeps the next kernel of its stream no longer from starting, if that one is `programmatic`", "")
+          .alone()
+          .does(OpCode::launch_dependents),
+      StepRow("grid_dependency_wait",
+              "waits until the kernel before it in its stream has completed, and sees what that has written", "")
+          .alone()
+          .does(OpCode::grid_dependency_wait),
       StepRow("stream_create",
               "name that gets the number of a new stream of the CTA's, as u32; 4294967295: there is no room for one",
               "")

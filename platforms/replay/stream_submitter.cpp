@@ -79,6 +79,7 @@ SubmitPacket StreamSubmitter::packet_of(const workload::Workload& workload, std:
   packet.kernel = static_cast<const arch::KernelShape&>(from.kernel);  // without its name
   if (!codes.empty()) packet.kernel.code = codes[op];
   packet.head = from.head;
+  packet.programmatic = from.programmatic;
   packet.in_graph = from.graph.has_value();
   packet.graph_last = from.graph && from.graph->last;
   if (from.queue) {

@@ -244,6 +244,9 @@ const MapSpec& kernel_op_spec() {
            {"priority", false, kInteger, "priority: larger is more urgent; default: that of the stream", kPriority},
            {"insert", false, kText, "tail or head: where it enters the list of its priority; default tail",
             words("tail head")},
+           {"programmatic", false, kFlag,
+            "true: it may start before the kernel ahead of it in its stream has ended, once all CTAs of that have "
+            "executed launch_dependents or exited; default false"},
            {"queue", false, kText,
             "name of a queue of the list `queues`: a CTA runs for each of its entries, whatever the kernel's grid"},
            {"until", false, kText | kList,

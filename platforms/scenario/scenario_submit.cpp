@@ -143,6 +143,7 @@ void SubmitReader::read_kernel_op(const MapReader& map, Op& op) {
   op.kernel = kernels_.find(map);
   if (map.has("priority")) op.priority = map.number<int>("priority", kPriorities);
   op.head = reads_head(map);
+  if (map.has("programmatic")) op.programmatic = map.flag("programmatic");
   if (map.has("queue")) return read_queue_use(map, op);
   if (map.has("until")) map.fail("until", "only an operation with a queue has it");
 }

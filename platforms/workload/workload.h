@@ -81,6 +81,7 @@ struct Op {
   std::optional<int> priority;            // absent: that of its stream
   bool head = false;                      // it goes to the head of the list of its priority (TSK-01)
   std::optional<QueueUse> queue;          // a queue task: a CTA for each entry of a queue (TSK-05)
+  bool programmatic = false;              // a kernel: it may start once the one before it in its stream lets it
   std::optional<GraphUse> graph;          // it is launched with others, as one operation of its stream
   std::optional<Recorded> recorded;
   std::uint32_t max_active_clusters =

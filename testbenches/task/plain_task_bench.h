@@ -49,7 +49,7 @@ class PlainBench final : public task::ChainMemory, private EventHandler {
         params(task_params),
         place{&codes, task::nested_memory(params.nested, {std::uint64_t{1} << 40, 0, 64}), 2,
               params.gap.uses_memory() ? kChannels : 0},
-        unit(timebase, "task", "gpu0.task", params, {{}, {1e-9}, kStartPath, slots, partitioned, place},
+        unit(timebase, "task", "gpu0.task", params, {{}, {1e-9}, kStartPath, slots, partitioned, false, place},
              {done, dispatch_done, task, evict, grow, wake, *this}),
         slots_(slots) {
     unit.dispatcher().set_evicts(true);
