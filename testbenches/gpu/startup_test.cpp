@@ -67,7 +67,7 @@ struct Launches {
   std::uint32_t count = 0;
 };
 
-const std::vector<std::string> kCold = {"sm.fetch.cache_bytes=4096", "sm.fetch.constant_bytes=2048"};
+const std::vector<std::string> kCold = {"gpu.sm.fetch.cache_bytes=4096", "gpu.sm.fetch.constant_bytes=2048"};
 
 }  // namespace
 
