@@ -91,15 +91,32 @@ void InstructionFetch::on_event(std::uint32_t kind, std::uint64_t argument) {
   const Want its = want(static_cast<Event>(kind), warp);
   const Cycle ready = cache_of(its.cache).find(its.key);
   if (ready != kNever) return serve(slot, its, std::max(ready, now()));
-  bool joined = false;
+  if (Read* read = under_way(its)) {
+    read->waiters.push_back({slot, fetch});
+    return;
+  }
+  const std::uint32_t lines = its.cache == kInstructions ? params_.fetch.prefetch_lines : 0;
+  read(slot, its, {{slot, fetch}});
+  for (Want next = its; next.key < its.key + lines;) {
+    ++next.key;
+    next.address += arch::kLineBytes;
+    const bool outside = next.address >= end_ || next.key % (kTextBytes / arch::kLineBytes) == 0;
+    if (outside) return;
+    if (cache_of(next.cache).find(next.key) == kNever && under_way(next) == nullptr) read(slot, next, {});
+  }
+}
+
+InstructionFetch::Read* InstructionFetch::under_way(const Want& its) {
+  Read* found = nullptr;
   reads_.for_each([&](Read& read) {
-    if (read.want.cache != its.cache || read.want.key != its.key) return;
-    read.waiters.push_back({slot, fetch});
-    joined = true;
+    if (read.want.cache == its.cache && read.want.key == its.key) found = &read;
   });
-  if (joined) return;
+  return found;
+}
+
+void InstructionFetch::read(std::uint32_t slot, const Want& its, std::vector<Waiter> waiters) {
   const std::uint32_t number = reads_.take();
-  reads_[number] = {its, {{slot, fetch}}};
+  reads_[number] = {its, std::move(waiters)};
   const MemoryResult result = peers_.global.fetch(slot, its.address, number, now(), *this);
   if (!result.open || result.lost) arrived(number, std::max(result.arrival, now()));
 }

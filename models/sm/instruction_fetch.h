@@ -80,6 +80,8 @@ class InstructionFetch final : private SmUnit, public AccessClient, private Even
   Want want(Event cache, const Warp& warp) const;
   LineCache& cache_of(Event cache) { return cache == kInstructions ? *instructions_ : *constants_; }
   bool finds(std::uint32_t slot, Event cache, Cycle& from);
+  Read* under_way(const Want& its);
+  void read(std::uint32_t slot, const Want& its, std::vector<Waiter> waiters);
   void arrived(std::uint32_t read, Cycle when);
   void serve(std::uint32_t slot, const Want& its, Cycle when);
   std::uint64_t address_of(std::uint32_t text, std::uint64_t offset) const;

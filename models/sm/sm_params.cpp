@@ -141,6 +141,8 @@ void FetchParams::describe(ParamTable<FetchParams>& t) {
   t.add("operation_bytes", &FetchParams::operation_bytes, {Unit::bytes, 1, 4096},
         "machine code of one step of a program, which may stand for several instructions",
         "assumption: one instruction of 16 bytes");
+  t.add("prefetch_lines", &FetchParams::prefetch_lines, {Unit::count, 0, 64},
+        "lines behind a missing line of a program that are read with it", "assumption: none");
   t.add(
       "constant_bytes", &FetchParams::constant_bytes, {Unit::bytes, 0, 1'048'576},
       "constant cache, of four ways of lines of 128 bytes: the first warps of a launch on an SM wait for the kernel's "

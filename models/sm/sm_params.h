@@ -98,6 +98,7 @@ struct SetupParams {
 struct FetchParams {
   std::uint32_t cache_bytes = 0;
   std::uint32_t operation_bytes = 16;
+  std::uint32_t prefetch_lines = 0;
   std::uint32_t constant_bytes = 0;
   std::uint32_t constant_lines = 1;  // of a kernel's parameters
 

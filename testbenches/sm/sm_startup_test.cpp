@@ -176,6 +176,26 @@ TEST_CASE("each line of a program costs its first warp a way to the L2", "[sm][s
   }
 }
 
+TEST_CASE("lines behind one that is missing come with it", "[sm][startup]") {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+    SmParams params = with_fetch(4096, 0);
+    params.fetch.prefetch_lines = 3;
+    const auto cost = [&](std::uint32_t steps) {
+      return alone(straight(steps), params, mode) - alone(straight(steps), {}, mode);
+    };
+    const Cycle line = cost(1);
+    CHECK(line >= 200);
+    CHECK(cost(32) == line);
+    CHECK(cost(33) == 2 * line);
+    InTurn turn(params, mode);
+    const std::uint32_t code = turn.bench.add(straight(40), 64);
+    turn.run(code, 1);
+    CHECK(turn.bench.l2.count(tlm::TLM_READ_COMMAND) == 8);  // each once, the last ones for nothing
+    turn.run(code, 2);
+    CHECK(turn.bench.l2.count(tlm::TLM_READ_COMMAND) == 8);
+  }
+}
+
 TEST_CASE("what one warp has fetched later ones find, until others take its place", "[sm][startup]") {
   InTurn cold(with_fetch(1024, 0));  // two sets of four
   const std::uint32_t small = cold.bench.add(straight(16), 32);
