@@ -126,7 +126,7 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
       domain("domain", params.machine.clock, params.machine.timing, params.machine.run_ahead, observation),
       task("task", domain, "task", params.task, params.sm.limits, params.start_path(),
            {params.cwd.table_slots, params.cwd.partition != protocol::PartitionMode::none},
-           {&codes, nested, topology.sms()}),
+           {&codes, nested, topology.sms(), params.channels()}),
       cwd("cwd", domain, "cwd", params.cwd, topology, arch::capacity_of(params.sm.limits),
           {params.gpc.cga_ids, params.gpc.cga_barriers, params.sm.limits.cga_slots},
           cwd::SavesOfWaiting{params.sm.nested.save != sm::SavePolicy::off,

@@ -12,6 +12,7 @@
 #include "cwd/cost_laws.h"
 #include "host/register_table.h"
 #include "protocol/host_packet.h"
+#include "task/channel.h"
 
 namespace heddle::gpu {
 
@@ -106,7 +107,8 @@ std::uint64_t GpuParams::local_memory(const arch::LocalMemory& memory) const {
 
 std::uint64_t GpuParams::front_end_memory() const {
   const arch::LaunchMemory memory = nested_memory();
-  return memory.any() ? task::second_halves_of(memory) : memory.base();
+  const std::uint64_t base = memory.any() ? task::second_halves_of(memory) : memory.base();
+  return task.gap.uses_memory() ? base - task::channel::kBytes : base;
 }
 
 Cycle GpuParams::start_path() const {

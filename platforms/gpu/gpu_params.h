@@ -73,6 +73,8 @@ struct GpuParams {
   // Local memory of a subcontext whose threads have so many bytes: all of its blocks (PRT-06).
   std::uint64_t local_memory(const arch::LocalMemory& memory) const;
   std::uint64_t front_end_memory() const;
+  // The lines of streams (task/channel.h), the lowest of all; 0: none are used.
+  std::uint64_t channels() const { return task.gap.uses_memory() ? front_end_memory() : 0; }
 };
 
 // What stands behind the L2.
