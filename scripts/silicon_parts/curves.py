@@ -74,7 +74,7 @@ class Curve:
             axes.xaxis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
         if "ticks" in entry:
             axes.set_xticks(entry["ticks"])
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.02 * axes.get_ylim()[1])
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7, loc=entry.get("legend", "best"))
         folder.mkdir(parents=True, exist_ok=True)
