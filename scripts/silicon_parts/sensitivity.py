@@ -1,5 +1,6 @@
 """Sensitivity: which rows move, and by how much, if a fitted parameter is 20 % lower or higher."""
 import re
+import subprocess
 
 from .runs import Refused
 
@@ -7,9 +8,9 @@ STEP = 0.2
 LEAST = 2  # per cent: what moves less stays
 
 
-def scaled(value, factor):
+def scaled(value, factor, whole):
     """The value so much larger; a whole number moves by at least one."""
-    if isinstance(value, int):
+    if whole and isinstance(value, int):
         result = round(value * factor)
         return result if result != value else value + (1 if factor > 1 else -1)
     match = re.match(r"([0-9.]+)(.*)", str(value))
@@ -41,7 +42,12 @@ class Sensitivity:
         for entry in entries:
             for path in entry.get("by", []):
                 self.by.setdefault(path, entry)
+        self.whole = {path: self.is_whole(path) for path in self.by}
         self.moved = {(path, factor): [] for path in self.by for factor in (1 - STEP, 1 + STEP)}  # (row, scenario, per cent)
+
+    def is_whole(self, path):
+        text = subprocess.run([self.runs.heddle, "show", "params", path], capture_output=True, text=True, check=True).stdout
+        return re.search(r"^    integer;", text, re.M) is not None
 
     def varied(self):
         """The parameters that have a size; a shape of a machine is a list, which no share describes."""
@@ -55,7 +61,7 @@ class Sensitivity:
         found = {}
         for factor in (1 - STEP, 1 + STEP):
             def ask(paths, factor=factor):
-                changes = {path: scaled(self.runs.parameter(first["gpu"], path), factor) for path in paths}
+                changes = {path: scaled(self.runs.parameter(first["gpu"], path), factor, self.whole[path]) for path in paths}
                 return self.runs.results(self.runs.command(first, changes, brief=True))
             for path, figures in movers(ask, base, self.varied()).items():
                 found[path, factor] = [
@@ -100,8 +106,8 @@ class Sensitivity:
         if "page" in entry:
             return f"fitted to a row of [{entry['page']}]({entry['page']}), which is not run again"
         if len(rows) == 1:
-            return "a fit of this row"
-        return f"{len(rows)} rows"
+            return f"a fit of one row: {min(rows)}"
+        return f"held by {len(rows)} rows" if rows else f"moves no row by {LEAST} %"
 
     def table(self):
         self.work()

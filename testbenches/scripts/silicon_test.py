@@ -215,11 +215,24 @@ class SensitivityTest(unittest.TestCase):
         self.assertEqual(sensitivity.movers(ask, {"figure": 1}, ["a", "bad", "c"]), {"bad": None})
 
     def test_values(self):
-        self.assertEqual(sensitivity.scaled(100, 1.2), 120)
-        self.assertEqual(sensitivity.scaled(1, 1.2), 2)
-        self.assertEqual(sensitivity.scaled(1, 0.8), 0)
-        self.assertEqual(sensitivity.scaled(0.5, 1.2), "0.6")
-        self.assertEqual(sensitivity.scaled("10 KiB", 0.8), "8 KiB")
+        self.assertEqual(sensitivity.scaled(100, 1.2, True), 120)
+        self.assertEqual(sensitivity.scaled(1, 1.2, True), 2)
+        self.assertEqual(sensitivity.scaled(1, 0.8, True), 0)
+        self.assertEqual(sensitivity.scaled(1, 0.8, False), "0.8")
+        self.assertEqual(sensitivity.scaled(0.5, 1.2, False), "0.6")
+        self.assertEqual(sensitivity.scaled("10 KiB", 0.8, True), "8 KiB")
+
+    def test_a_parameter_is_moved_by_its_kind_and_what_moves_one_row_says_so(self):
+        build = pathlib.Path(HEDDLE).parent
+        row = {"row": "L1 hit", "by": ["gpu.sm.memory.l1_latency", "gpu.hbm.refresh_rate", "gpu.shape"], "gpu": "h800",
+               "scenario": "sm_latency", "figure": "L1 hit"}
+        asked = sensitivity.Sensitivity([row], runs.Runs(build, 2))
+        self.assertEqual(asked.whole, {"gpu.sm.memory.l1_latency": True, "gpu.hbm.refresh_rate": False, "gpu.shape": False})
+        self.assertEqual([line.split(" | ", 1)[1] for line in asked.table()[2:]], [
+            "`h800`: 1 | L1 hit | none | none | moves no row by 2 % |",
+            "`h800`: [18, 16, 14, 14, 14, 14, 12, 12] | L1 hit | none | none | a list: not varied |",
+            "`h800`: 32 | L1 hit | L1 hit -19 % | L1 hit +19 % | a fit of one row: L1 hit |"])
+        self.assertEqual(len(asked.list()), 3)
 
 
 class WorkloadTest(unittest.TestCase):
