@@ -72,7 +72,7 @@ class Sensitivity:
     def work(self):
         by_run = {}
         for entry in self.entries:
-            if "scenario" in entry:
+            if "scenario" in entry and entry.get("brief") != "none":
                 by_run.setdefault(self.runs.command(entry, brief=True), []).append(entry)
         wanted = [self.runs.pool.submit(self.of_run, entries) for entries in by_run.values()]
         for result in wanted:
