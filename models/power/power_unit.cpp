@@ -23,7 +23,8 @@ PowerUnit::PowerUnit(const sc_core::sc_module_name& name, Domain& domain, const 
   stats_.watts = &gauge("watts", "W", "mean power of the board up to the last event");
   stats_.clock = &gauge("clock", "GHz", "mean clock up to the last event");
   stats_.least_clock = &gauge("clock_least", "GHz", "lowest clock that the governor has set");
-  stats_.seconds_held = &gauge("held", "us", "time at a clock below the highest");
+  stats_.held = &gauge("held", "us", "time for which the governor held the clock below gpu.clock");
+  stats_.held_clock = &gauge("clock_held", "GHz", "mean clock in that time; without any: that of the last event");
   if (watched()) domain.set_ticker(*this, interval());
 }
 
@@ -45,7 +46,10 @@ Watts PowerUnit::charge(Cycle until) {
     joules_[i] += joules[i];
     kinds[of_chip(static_cast<Part>(i)) ? 0 : 1] += joules[i];
   }
-  if (steps_ > 0) held_seconds_ += seconds;
+  if (steps_ > 0) {
+    held_seconds_ += seconds;
+    held_cycles_ += static_cast<double>(until - charged_);
+  }
   Watts watts;
   if (seconds <= 0) return watts;
   const double leakage = joules[static_cast<std::size_t>(Part::leakage)];
@@ -99,7 +103,8 @@ void PowerUnit::settle() {
   stats_.watts->set(seconds > 0 ? total / seconds : 0);
   stats_.clock->set(seconds > 0 ? static_cast<double>(end) * 1e-9 / seconds : clock.gigahertz());
   stats_.least_clock->set(governor_ ? std::min(highest_, governor_->clock(most_steps_)) : clock.gigahertz());
-  stats_.seconds_held->set(held_seconds_ * 1e6);
+  stats_.held->set(held_seconds_ * 1e6);
+  stats_.held_clock->set(held_seconds_ > 0 ? held_cycles_ * 1e-9 / held_seconds_ : clock.gigahertz());
 }
 
 void PowerUnit::reset() {
@@ -107,7 +112,7 @@ void PowerUnit::reset() {
   joules_ = {};
   charged_ = 0;
   steps_ = most_steps_ = 0;
-  held_seconds_ = 0;
+  held_seconds_ = held_cycles_ = 0;
 }
 
 }  // namespace heddle::power

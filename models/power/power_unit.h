@@ -33,7 +33,8 @@ class PowerUnit final : public Block, private Ticker {
     Gauge* watts = nullptr;
     Gauge* clock = nullptr;
     Gauge* least_clock = nullptr;
-    Gauge* seconds_held = nullptr;
+    Gauge* held = nullptr;
+    Gauge* held_clock = nullptr;
   };
 
   Cycle on_tick(Cycle tick, Cycle next) override;
@@ -53,6 +54,7 @@ class PowerUnit final : public Block, private Ticker {
   unsigned steps_ = 0;  // of the clock, below the highest
   unsigned most_steps_ = 0;
   double held_seconds_ = 0;  // below the highest clock
+  double held_cycles_ = 0;
 };
 
 }  // namespace heddle::power
