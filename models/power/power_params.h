@@ -17,7 +17,7 @@ struct EnergyParams {
   double int32 = 0.2;
   double fp64 = 6.1;
   double sfu = 1.8;
-  double tensor_flop = 0.58;
+  double tensor_flop = 0.84;
   double shared_byte = 0.45;
   double l1_byte = 0.45;
   double l2_byte = 1.5;
