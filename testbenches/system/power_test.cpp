@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "power/energy_account.h"
 #include "support/gpu_lab.h"
@@ -65,7 +66,7 @@ struct Run {
 };
 
 const std::string kCounted = "gpu.power.accounting=true";
-const std::vector<std::string> kHeld = {"gpu.power.governor=limit", "gpu.power.limit=40 W", "gpu.power.interval=1 us",
+const std::vector<std::string> kHeld = {"gpu.power.governor=limit", "gpu.power.limit=15 W", "gpu.power.interval=1 us",
                                         "gpu.power.energy.idle=10 W", "gpu.power.energy.leakage=5 W"};
 
 }  // namespace
