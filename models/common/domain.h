@@ -87,12 +87,12 @@ class Clock {
   std::vector<Stretch> before_;  // in order of time
 };
 
-// Somebody who is to be called at cycles that he names himself: before the first event that is due then or later, so that
-// a machine that rests is not woken for it, however long it rests.
+// Somebody who is to be called at cycles that he names himself: before the first event that is due then or later, so
+// that a machine that rests is not woken for it, however long it rests.
 class Ticker {
  public:
-  // No event has been run in cycle `tick` or since; that of cycle `next`, at `tick` or later, is about to be. Returns the
-  // cycle of the next call, later than `next`.
+  // No event has been run in cycle `tick` or since; that of cycle `next`, at `tick` or later, is about to be. Returns
+  // the cycle of the next call, later than `next`.
   virtual Cycle on_tick(Cycle tick, Cycle next) = 0;
 
  protected:
@@ -143,8 +143,8 @@ class Domain : public sc_core::sc_module, public Timebase, private CheckContext 
     ticker_ = &ticker;
     first_tick_ = next_tick_ = first;
   }
-  // For a ticker, from inside its call: from the tick on, or from now if that has gone by while the machine rested. What
-  // has been entered for a cycle stays there: work that is under way takes as many cycles as it would have.
+  // For a ticker, from inside its call: from the tick on, or from now if that has gone by while the machine rested.
+  // What has been entered for a cycle stays there: work that is under way takes as many cycles as it would have.
   void change_clock(double gigahertz, Cycle tick);
 
   // Drops every event, resets every block and link, and lets cycle 0 begin now. Not to be called from inside an event.

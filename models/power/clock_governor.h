@@ -1,5 +1,5 @@
-// Which clock keeps power below a limit: power of the chip goes with the square of the voltage and with the clock, and the
-// voltage with the clock.
+// Which clock keeps power below a limit: power of the chip goes with the square of the voltage and with the clock, and
+// the voltage with the clock.
 #pragma once
 
 #include "power/power_params.h"
@@ -19,8 +19,8 @@ class ClockGovernor {
   // `highest`: GHz, from which the clocks go down in steps.
   ClockGovernor(const PowerParams& params, double highest) : params_(params), highest_(highest) {}
 
-  // After an interval at clock `steps` below the highest: how many it is to be below from now on. It falls as far as the
-  // law wants, at once, and rises by a step.
+  // After an interval at clock `steps` below the highest: how many it is to be below from now on. It falls as far as
+  // the law wants, at once, and rises by a step.
   unsigned next(unsigned steps, const Watts& watts) const;
   // GHz.
   double clock(unsigned steps) const;

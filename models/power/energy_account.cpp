@@ -26,21 +26,20 @@ const char* part_name(Part part) {
 }
 
 const char* part_text(Part part) {
-  static constexpr std::array<const char*, kParts> kTexts = {
-      "fetch, decode and control of instructions",
-      "the register files",
-      "arithmetic of lanes",
-      "the matrix units",
-      "shared memory",
-      "the L1",
-      "traffic between SMs of a cluster",
-      "the tensor memory access units",
-      "traffic between SMs and the L2",
-      "the L2",
-      "rows of memory that were opened",
-      "data between memory and the GPU",
-      "leakage of the chip",
-      "the board without work"};
+  static constexpr std::array<const char*, kParts> kTexts = {"fetch, decode and control of instructions",
+                                                             "the register files",
+                                                             "arithmetic of lanes",
+                                                             "the matrix units",
+                                                             "shared memory",
+                                                             "the L1",
+                                                             "traffic between SMs of a cluster",
+                                                             "the tensor memory access units",
+                                                             "traffic between SMs and the L2",
+                                                             "the L2",
+                                                             "rows of memory that were opened",
+                                                             "data between memory and the GPU",
+                                                             "leakage of the chip",
+                                                             "the board without work"};
   return kTexts[static_cast<std::size_t>(part)];
 }
 

@@ -29,7 +29,7 @@ enum class Part : std::uint8_t {
   idle,
 };
 constexpr std::size_t kParts = 14;
-const char* part_name(Part part);    // "hbm.data"
+const char* part_name(Part part);  // "hbm.data"
 const char* part_text(Part part);  // what it stands for, in words
 // Scaled with the square of the chip's voltage.
 constexpr bool of_chip(Part part) {

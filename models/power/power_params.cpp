@@ -58,17 +58,18 @@ void PowerParams::describe(ParamTable<PowerParams>& t) {
 }
 
 void EnergyParams::describe(ParamTable<EnergyParams>& t) {
-  // From 45 nm to 5 nm: a DFMA falls from 50 pJ at 40 nm to 8.7 pJ at 10 nm in Keckler's table, and TSMC gives 30 % less
-  // power for its 5 nm against its 7 nm.
+  // From 45 nm to 5 nm: a DFMA falls from 50 pJ at 40 nm to 8.7 pJ at 10 nm in Keckler's table, and TSMC gives 30 %
+  // less power for its 5 nm against its 7 nm.
   const auto cost = [&t](const char* name, double EnergyParams::*member, const char* what, const char* source) {
     t.add(name, member, {Unit::pj, 0.0, 1e6}, what, source);
   };
   t.add("voltage", &EnergyParams::voltage, {Unit::volts, 0.1, 5.0},
         "volts that the costs are for; those of the chip rise with the square",
         "Keckler et al., IEEE Micro 2011, table 1: 0.75 V at 10 nm, high frequency");
-  cost("issue", &EnergyParams::issue, "fetch, decode and control of a warp's instruction",
-       "Horowitz, ISSCC 2014: 70 pJ of an instruction at 45 nm, once for the lanes of a warp; x 0.12 to 5 nm (Keckler's "
-       "DFMA 50 to 8.7 pJ, TSMC's 30 % from N7 to N5)");
+  cost(
+      "issue", &EnergyParams::issue, "fetch, decode and control of a warp's instruction",
+      "Horowitz, ISSCC 2014: 70 pJ of an instruction at 45 nm, once for the lanes of a warp; x 0.12 to 5 nm (Keckler's "
+      "DFMA 50 to 8.7 pJ, TSMC's 30 % from N7 to N5)");
   cost("register_byte", &EnergyParams::register_byte, "a byte read from or written to the register file",
        "Keckler et al., IEEE Micro 2011, table 1: 64 bits from 8 KB take 2.4 pJ at 10 nm; x 0.7 to 5 nm");
   cost("fp32", &EnergyParams::fp32, "a lane's multiply-add in fp32",
@@ -78,11 +79,12 @@ void EnergyParams::describe(ParamTable<EnergyParams>& t) {
   cost("fp64", &EnergyParams::fp64, "a lane's multiply-add in fp64",
        "Keckler et al., IEEE Micro 2011, table 1: 8.7 pJ at 10 nm; x 0.7 to 5 nm");
   cost("sfu", &EnergyParams::sfu, "a lane's special function", "assumption: a table and two products and sums of fp32");
-  cost("tensor_flop", &EnergyParams::tensor_flop,
-       "an operation of the matrix units, with its operands' way and the clock tree of a busy SM",
-       "fitted to the clock of 1.39 to 1.45 GHz that a GH200 sustains in large GEMMs (hibouwu/CUDA_optimazation EXP-07) "
-       "at 700 W; between Dally's 110 pJ for 128 operations of an HMMA at 45 nm (Hot Chips 2023), 0.86 pJ, and its "
-       "scaling to 5 nm, 0.1 pJ");
+  cost(
+      "tensor_flop", &EnergyParams::tensor_flop,
+      "an operation of the matrix units, with its operands' way and the clock tree of a busy SM",
+      "fitted to the clock of 1.39 to 1.45 GHz that a GH200 sustains in large GEMMs (hibouwu/CUDA_optimazation EXP-07) "
+      "at 700 W; between Dally's 110 pJ for 128 operations of an HMMA at 45 nm (Hot Chips 2023), 0.86 pJ, and its "
+      "scaling to 5 nm, 0.1 pJ");
   cost("shared_byte", &EnergyParams::shared_byte, "a byte of shared memory",
        "Horowitz, ISSCC 2014: 64 bits from 32 KB cost twice what they do from 8 KB; register_byte x 2");
   cost("l1_byte", &EnergyParams::l1_byte, "a byte of the L1, tags included", "as shared_byte: the same array");

@@ -21,11 +21,11 @@ struct EnergyParams {
   double shared_byte = 0.45;
   double l1_byte = 0.45;
   double l2_byte = 1.5;
-  double wire = 0.45;      // pJ, of a byte and millimetre
-  double distance = 14;    // mm, between an SM and a slice
-  double crossing = 10;    // mm, from one partition of the L2 to the other
-  double network = 6;      // mm, between two SMs of a GPC
-  double tmau_line = 20;   // pJ
+  double wire = 0.45;       // pJ, of a byte and millimetre
+  double distance = 14;     // mm, between an SM and a slice
+  double crossing = 10;     // mm, from one partition of the L2 to the other
+  double network = 6;       // mm, between two SMs of a GPC
+  double tmau_line = 20;    // pJ
   double activate = 0.909;  // nJ
   double hbm_bit = 3.48;
   double leakage = 60;  // W, at the reference voltage
@@ -46,7 +46,7 @@ struct PowerParams {
   double least_clock = 0.345;  // GHz
   double voltage_least = 0.70;
   double voltage_most = 1.05;
-  double knee = 1.1;         // GHz, up to which voltage_least is enough
+  double knee = 1.1;        // GHz, up to which voltage_least is enough
   double top_clock = 1.98;  // GHz, that takes voltage_most
 
   // Energy is counted.

@@ -17,7 +17,8 @@ PowerUnit::PowerUnit(const sc_core::sc_module_name& name, Domain& domain, const 
   if (params.governor == Governor::limit) governor_.emplace(params, highest);
   for (std::size_t i = 0; i < kParts; ++i) {
     const auto part = static_cast<Part>(i);
-    stats_.joules[i] = &gauge(std::string("joules.") + part_name(part), "J", std::string("energy of ") + part_text(part));
+    stats_.joules[i] =
+        &gauge(std::string("joules.") + part_name(part), "J", std::string("energy of ") + part_text(part));
   }
   stats_.total = &gauge("joules.total", "J", "energy of the board");
   stats_.watts = &gauge("watts", "W", "mean power of the board up to the last event");
@@ -28,9 +29,7 @@ PowerUnit::PowerUnit(const sc_core::sc_module_name& name, Domain& domain, const 
   if (watched()) domain.set_ticker(*this, interval());
 }
 
-Cycle PowerUnit::interval() const {
-  return std::max<Cycle>(1, domain_.clock().cycles_for_ns(params_.interval * 1e3));
-}
+Cycle PowerUnit::interval() const { return std::max<Cycle>(1, domain_.clock().cycles_for_ns(params_.interval * 1e3)); }
 
 // What has been counted, and what time has cost, since the last call.
 Watts PowerUnit::charge(Cycle until) {

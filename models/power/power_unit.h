@@ -1,5 +1,6 @@
-// Counts the energy of a machine, and holds its clock where power stays below the limit. Nothing waits for it: it looks at
-// what the blocks have counted, at intervals while there is something to decide or to draw, and otherwise once at the end.
+// Counts the energy of a machine, and holds its clock where power stays below the limit. Nothing waits for it: it looks
+// at what the blocks have counted, at intervals while there is something to decide or to draw, and otherwise once at
+// the end.
 #pragma once
 
 #include <array>
@@ -14,8 +15,8 @@ namespace heddle::power {
 
 class PowerUnit final : public Block, private Ticker {
  public:
-  // `highest`: GHz, of the domain. `tensor_flops`: of a partition and cycle. The domain must be that of the chip's blocks,
-  // and have no other ticker.
+  // `highest`: GHz, of the domain. `tensor_flops`: of a partition and cycle. The domain must be that of the chip's
+  // blocks, and have no other ticker.
   PowerUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const PowerParams& params,
             const EnergyParams& energy, double highest, std::uint32_t tensor_flops);
 

@@ -38,9 +38,8 @@ json power_of(const RunOutcome& outcome, std::size_t gpu) {
   for (std::size_t i = 0; i < power::kParts; ++i) {
     const auto part = static_cast<power::Part>(i);
     const double own = stat(outcome, gpu, std::string("joules.") + power::part_name(part));
-    parts.push_back({{"label", power::part_text(part)},
-                     {"joules", own},
-                     {"watts", joules > 0 ? watts * own / joules : 0.0}});
+    parts.push_back(
+        {{"label", power::part_text(part)}, {"joules", own}, {"watts", joules > 0 ? watts * own / joules : 0.0}});
   }
   json data = {{"joules", joules}, {"watts", watts}, {"clock_ghz", stat(outcome, gpu, "clock")}, {"parts", parts}};
   const PowerSeries& series = outcome.result.jobs[gpu].observation->power;
@@ -51,8 +50,8 @@ json power_of(const RunOutcome& outcome, std::size_t gpu) {
 std::string power_text(const RunOutcome& outcome, std::size_t gpu) {
   if (!outcome.machines->gpus[gpu].params.power.counts()) return {};
   const double seconds = stat(outcome, gpu, "joules.total") / std::max(1e-30, stat(outcome, gpu, "watts"));
-  std::string text = fmt::format("{:.0f} W on average over {}, an estimate", stat(outcome, gpu, "watts"),
-                                 time_text(seconds * 1e6));
+  std::string text =
+      fmt::format("{:.0f} W on average over {}, an estimate", stat(outcome, gpu, "watts"), time_text(seconds * 1e6));
   if (outcome.machines->gpus[gpu].params.power.governor == power::Governor::off) return text;
   return text + fmt::format("; clock {:.3f} GHz on average, {:.3f} at least", stat(outcome, gpu, "clock"),
                             stat(outcome, gpu, "clock_least"));

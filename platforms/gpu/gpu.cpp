@@ -57,8 +57,8 @@ host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& 
   return identity;
 }
 
-// The clock of the HBM where that of the chip may change: memory does not slow down with it. What is asked of the chip's
-// domain as a whole is asked of this one as well.
+// The clock of the HBM where that of the chip may change: memory does not slow down with it. What is asked of the
+// chip's domain as a whole is asked of this one as well.
 class MemoryClock final : private Resettable, private WaitSource, private IdleSource {
  public:
   MemoryClock(Domain& chip, const MachineParams& params)
@@ -103,7 +103,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   host::MemoryHub hub;
   packet::PacketProcessor packets;
   copy::CopyEngines copies;
-  std::unique_ptr<MmuSystem> mmu;  // null: addresses are not translated
+  std::unique_ptr<MmuSystem> mmu;           // null: addresses are not translated
   std::unique_ptr<power::PowerUnit> power;  // null: energy is not counted
   std::vector<std::unique_ptr<Gpc>> gpcs;
 

@@ -18,8 +18,8 @@ using test::Random;
 
 namespace {
 
-// Of the law as docs/power.md states it: a chip's events by the clock and the square of the voltage, its leakage by that
-// square, the rest not at all.
+// Of the law as docs/power.md states it: a chip's events by the clock and the square of the voltage, its leakage by
+// that square, the rest not at all.
 double watts_at(const PowerParams& params, double from, double to, const Watts& watts) {
   const auto volts = [&](double ghz) {
     if (ghz <= params.knee) return params.voltage_least;

@@ -30,8 +30,9 @@ std::shared_ptr<ListProgram> work(std::uint32_t rounds) {
   p->loop(rounds);
   p->compute(arch::Unit::fp32, 8, {}, {});
   p->end_loop();
-  p->store({}, [](const Warp& w, std::uint32_t lane) { return 3 * w.reg(0, lane); },
-           [](const Warp& w, std::uint32_t lane) { return kTo + 4 * w.global_thread(lane); }, {{0, 1}});
+  p->store(
+      {}, [](const Warp& w, std::uint32_t lane) { return 3 * w.reg(0, lane); },
+      [](const Warp& w, std::uint32_t lane) { return kTo + 4 * w.global_thread(lane); }, {{0, 1}});
   p->exit();
   return p;
 }
@@ -110,8 +111,8 @@ TEST_CASE("joules are the sum of counts times costs, and watts are joules over t
     CAPTURE(power::part_name(part));
     CHECK(got == Approx(expected[i] * (power::of_chip(part) ? volts * volts : 1.0)).epsilon(1e-9));
   }
-  const double seconds = static_cast<double>(run.lab.gpu.domain().now()) *
-                         run.lab.gpu.domain().clock().period().to_seconds();
+  const double seconds =
+      static_cast<double>(run.lab.gpu.domain().now()) * run.lab.gpu.domain().clock().period().to_seconds();
   CHECK(run.joules("idle") == Approx(params.energy.idle * seconds));
   CHECK(run.joules("leakage") == Approx(params.energy.leakage * seconds * volts * volts));
   CHECK(run.joules("total") == Approx(total));
@@ -172,8 +173,7 @@ TEST_CASE("after a reset energy and clock begin anew", "[power]") {
     run.lab.gpu.reset();
     run_until_idle();
     run.lab.host.results.clear();
-    CHECK(run.lab.gpu.domain().clock().gigahertz() ==
-          Approx(run.lab.gpu.params().machine.clock).epsilon(0.001));
+    CHECK(run.lab.gpu.domain().clock().gigahertz() == Approx(run.lab.gpu.params().machine.clock).epsilon(0.001));
     const double second = run.run(1000);
     CHECK(second == Approx(first).epsilon(0.02));
     CHECK(run.joules("total") == Approx(joules).epsilon(0.05));
