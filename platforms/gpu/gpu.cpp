@@ -391,7 +391,6 @@ Gpu::InitiatorSocket& Gpu::dma() { return blocks_->hub.dma(); }
 sc_core::sc_out<bool>& Gpu::irq() { return blocks_->host.irq(); }
 sc_core::sc_in<bool>& Gpu::rst() { return blocks_->host.rst(); }
 MemoryOut& Gpu::memory_out(std::uint32_t slice) { return blocks_->memory.slices[slice]->memory_out; }
-std::uint32_t Gpu::slices() const { return blocks_->memory.map.slices(); }
 PacketIn<protocol::SubmitPacket>& Gpu::submit_in() { return blocks_->task.submit_in; }
 PacketOut<protocol::DonePacket>& Gpu::done_out() { return blocks_->task.done_out; }
 

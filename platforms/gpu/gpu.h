@@ -97,7 +97,6 @@ class Gpu : public sc_core::sc_module {
   sc_core::sc_in<bool>& rst();   // active high
   // The L2's end of the link to memory, to be bound where another memory is attached. One per slice.
   MemoryOut& memory_out(std::uint32_t slice);
-  std::uint32_t slices() const;
 
   // The way in and out for testbenches without a host: operations and streams (protocol/host_task.h). Either may
   // stay unbound.
@@ -117,7 +116,6 @@ class Gpu : public sc_core::sc_module {
   // Whoever wants to be told of every packet's phases listens to it.
   packet::PacketProcessor& packets();
   const FaultLog& log() const;
-  const std::vector<arch::FaultRecord>& faults() const { return log().faults(); }
 
   Domain& domain();
   const Domain& domain() const;

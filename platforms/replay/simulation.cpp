@@ -447,7 +447,7 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     job.sms_per_gpc = m.gpu->topology().sms_per_gpc();
     for (std::uint32_t sm = 0; sm < m.gpu->topology().sms(); ++sm)
       job.sm_paths.push_back(m.gpu->topology().sm_path(sm));
-    job.faults = m.gpu->faults();
+    job.faults = m.gpu->log().faults();
     for (const arch::FaultRecord& fault : job.faults) job.fault_kernels.push_back(kernel_of(*m.observation, fault));
     job.regions = read_regions(*m.workload, *m.gpu, m.map, m.regions);
     if (m.packets != nullptr) take_packets(*m.packets, job);
