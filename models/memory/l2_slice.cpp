@@ -17,6 +17,8 @@ L2Config config_of(const L2Params& params, const arch::AddressMap& map) {
   config.mshrs = params.mshrs;
   config.mshr_targets = params.waiters;
   config.write_buffer = params.write_buffer;
+  config.eager_ways = params.eager_ways;
+  config.fetch_sectors = params.fetch_bytes / arch::kSectorBytes;
   return config;
 }
 

@@ -138,6 +138,7 @@ void GpuParams::check() const {
                      "give one distance per GPC, or none");
   }
   hbm.check();
+  l2.check();
   if (machine.memory % arch::kLineBytes != 0) {
     throw InputError(fmt::format("gpu.memory is {} bytes, which is not a whole number of lines", machine.memory),
                      fmt::format("make it a multiple of {} bytes", arch::kLineBytes));
