@@ -109,9 +109,17 @@ void SmNetworkParams::describe(ParamTable<SmNetworkParams>& t) {
         "bytes per cycle, headers included, out of each SM and into it, for requests and again for replies",
         "fitted to arXiv 2402.13499, H800: a ring copy in clusters of 2 reaches 3.27 TB/s on 114 SMs at 1.755 GHz, "
         "16.3 bytes of data per cycle and SM, which take 18.4 with their headers");
+  t.add("gpc_bandwidth", &SmNetworkParams::gpc_bandwidth, {Unit::bytes_per_cycle, 0.0, 100'000.0},
+        "bytes per cycle, headers included, of all packets of a GPC that go from a TPC to another, for requests and "
+        "again for replies; what stays in a TPC is not among them; 0: without limit",
+        "assumption: only the links of SMs limit");
+  t.add("gpc_sms", &SmNetworkParams::gpc_sms, {Unit::count, 0, 1024},
+        "SMs of the GPC that gpc_bandwidth is given for: a GPC of more or fewer has so much more or less; 0: every GPC "
+        "has the same",
+        "choice: one network for GPCs of all sizes");
   t.add("queue", &SmNetworkParams::queue, {Unit::count, 1, 65'536},
-        "packets of each source that wait at an SM's port, besides those that the wire holds, and that wait behind the "
-        "port for the SM",
+        "packets of each source that wait at an SM's port, and in front of what limits a GPC, besides those that the "
+        "wire holds, and that wait behind the port for the SM",
         "assumption");
 }
 

@@ -56,10 +56,15 @@ std::uint32_t barrier_way(const GpcParams& params, std::uint32_t tpc, std::uint3
 
 // Requests and replies have links of their own, of the same latency and bandwidth.
 struct SmNetworkParams {
-  std::uint32_t near = 37;   // cycles
-  std::uint32_t far = 45;    // cycles
-  double bandwidth = 18.4;   // bytes per cycle
-  std::uint32_t queue = 16;  // packets
+  std::uint32_t near = 37;    // cycles
+  std::uint32_t far = 45;     // cycles
+  double bandwidth = 18.4;    // bytes per cycle
+  double gpc_bandwidth = 0;   // bytes per cycle between TPCs; 0: without limit
+  std::uint32_t gpc_sms = 0;  // that it is for
+  std::uint32_t queue = 16;   // packets
+
+  // What a GPC of that many SMs has between its TPCs; 0: without limit.
+  double between_tpcs(std::uint32_t sms) const { return gpc_sms == 0 ? gpc_bandwidth : gpc_bandwidth * sms / gpc_sms; }
 
   static void describe(ParamTable<SmNetworkParams>& t);
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -28,7 +29,61 @@ std::vector<Cycle> distances(const Domain& domain, const SmNetworkParams& params
   return result;
 }
 
+std::vector<std::uint32_t> tpcs_of(const arch::Topology::Gpc& gpc) {
+  std::vector<std::uint32_t> result(gpc.sms);
+  for (std::uint32_t tpc = 0; tpc < gpc.tpcs.size(); ++tpc) {
+    std::fill_n(result.begin() + gpc.tpcs[tpc].first_sm, gpc.tpcs[tpc].sms, tpc);
+  }
+  return result;
+}
+
 }  // namespace
+
+SmLinks::SmLinks(LinkNetwork& network, const SmNetworkParams& params, TimingMode mode, const arch::Topology::Gpc& gpc,
+                 const std::vector<Cycle>& distance)
+    : sms_(gpc.sms), queue_(params.queue), bandwidth_(mode == TimingMode::at ? params.bandwidth : kFree) {
+  const std::vector<std::uint32_t> tpcs = tpcs_of(gpc);
+  const double between = mode == TimingMode::at ? params.between_tpcs(sms_) : 0;
+  const std::uint32_t middle = sms_;  // its link, if there is one
+  for (std::uint32_t to = 0; to < sms_; ++to) {
+    const std::uint32_t link = network.add_link(fmt::format("into SM {}", gpc.sm_ids[to]), bandwidth_);
+    for (std::uint32_t from = 0; from < sms_; ++from) {
+      const bool meets = between > 0 && tpcs[from] != tpcs[to];
+      LinkNetwork::BufferSpec spec;
+      spec.link = link;
+      spec.upstream = meets ? middle : LinkNetwork::kNone;
+      spec.owner = from;
+      spec.latency = static_cast<std::uint32_t>(distance[to] + (meets ? 0 : distance[from]));
+      spec.capacity = room(spec.latency);
+      const std::uint32_t place = network.add_buffer(spec);
+      entries_.push_back(meets ? exit_of(sms_) + from : place);
+    }
+  }
+  for (std::uint32_t to = 0; to < sms_; ++to) network.route_to(to, network.add_egress(to, to));
+  if (between > 0) add_middle(network, between, distance);
+}
+
+// A packet's flow is its place.
+void SmLinks::add_middle(LinkNetwork& network, double bandwidth, const std::vector<Cycle>& distance) const {
+  const std::uint32_t link = network.add_link("between TPCs", bandwidth);
+  for (std::uint32_t from = 0; from < sms_; ++from) {
+    LinkNetwork::BufferSpec spec;
+    spec.link = link;
+    spec.owner = from;
+    spec.latency = static_cast<std::uint32_t>(distance[from]);
+    spec.capacity = room(spec.latency);
+    const std::uint32_t buffer = network.add_buffer(spec);
+    HEDDLE_CHECK(buffer == exit_of(sms_) + from, "the inputs of a GPC's limit are not where its entries say");
+  }
+  std::vector<std::uint32_t> places(entries_.size());
+  std::iota(places.begin(), places.end(), 0);
+  network.route_by_table(link, network.add_table(std::move(places)));
+}
+
+// Packets that fill a wire, and wait at its end.
+std::uint32_t SmLinks::room(std::uint32_t latency) const {
+  return queue_ + static_cast<std::uint32_t>(std::ceil(latency * bandwidth_ / kDsmemHeaderBytes));
+}
 
 SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                      const SmNetworkParams& params, const arch::Topology::Gpc& gpc, std::uint32_t gpc_number,
@@ -45,8 +100,8 @@ SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const 
       gpc_(gpc_number),
       clusters_(gpu_observation(domain).clusters),
       distance_(distances(domain, params, gpc)),
-      requests_(*this, false, params, request_in, request_out),
-      replies_(*this, true, params, reply_in, reply_out) {
+      requests_(*this, false, params, gpc, request_in, request_out),
+      replies_(*this, true, params, gpc, reply_in, reply_out) {
   const std::uint32_t units = sms_per_unit == 0 ? 0 : (gpc.sms + sms_per_unit - 1) / sms_per_unit;
   peer_in.init(units, [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::BulkPeerPacket>(socket, domain, 0);
@@ -57,46 +112,26 @@ SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const 
 
 SmNetwork::~SmNetwork() = default;
 
-SmNetwork::Plane::Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params,
+SmNetwork::Plane::Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params, const arch::Topology::Gpc& gpc,
                         sc_core::sc_vector<PacketIn<DsmemPacket>>& in, PacketOut<DsmemPacket>& out)
     : owner_(owner),
       replies_(replies),
       in_(in),
       out_(out),
       network_(*this),
+      links_(network_, params, owner.domain_.mode(), gpc, owner.distance_),
+      ports_(gpc.sms, Port(links_.bandwidth())),
       count_(owner.counter(replies ? "replies" : "requests", "packets", "packets that reached their SM")),
       bytes_(owner.counter(replies ? "reply_bytes" : "request_bytes", "bytes", "the same, with headers")),
       delayed_(owner.counter(replies ? "delayed_replies" : "delayed_requests", "packets",
                              "those that had to wait for a port or for room")),
       delay_(owner.counter(replies ? "reply_delay" : "request_delay", "cycles", "what they waited, together")) {
-  build(params);
+  for (Port& port : ports_) port.acks.resize(sms());
   in_.init(sms(), [&](const char* socket, std::size_t) {
     return new PacketIn<DsmemPacket>(socket, owner.domain_, 0, CreditReturn::by_owner);
   });
   for (std::uint32_t sm = 0; sm < sms(); ++sm) in_[sm].on_packet<Plane, &Plane::on_packet>(*this, sm);
   out_.on_credit<Plane, &Plane::on_credit>(*this);
-}
-
-// The ports into SMs are links of the network, with a place for each source. Those out of SMs have one source each: a
-// pace is enough.
-void SmNetwork::Plane::build(const SmNetworkParams& params) {
-  const auto sms = static_cast<std::uint32_t>(owner_.sm_ids_.size());
-  const double bandwidth = owner_.domain_.mode() == TimingMode::at ? params.bandwidth : kFree;
-  ports_.assign(sms, Port(bandwidth));
-  for (Port& port : ports_) port.acks.resize(sms);
-  for (std::uint32_t to = 0; to < sms; ++to) {
-    const std::uint32_t link = network_.add_link(fmt::format("into SM {}", owner_.sm_ids_[to]), bandwidth);
-    for (std::uint32_t from = 0; from < sms; ++from) {
-      LinkNetwork::BufferSpec spec;
-      spec.link = link;
-      spec.owner = from;
-      spec.latency = static_cast<std::uint32_t>(owner_.latency(from, to));
-      const double wire = std::ceil(spec.latency * bandwidth / kDsmemHeaderBytes);
-      spec.capacity = params.queue + static_cast<std::uint32_t>(wire);
-      network_.add_buffer(spec);
-    }
-  }
-  for (std::uint32_t to = 0; to < sms; ++to) network_.route_to(to, network_.add_egress(to, to));
 }
 
 void SmNetwork::Plane::on_packet(const DsmemPacket& packet, std::uint32_t from) {
@@ -131,7 +166,7 @@ bool SmNetwork::Plane::merge(const protocol::BulkPeerPacket& packet) {
 
 void SmNetwork::Plane::start(std::uint32_t slot, std::uint32_t from, Ring<std::uint32_t>& queue) {
   const bool free = ports_[from].idle() && ports_[from].pace.free_at(owner_.now());
-  if (free && !network_.full(place_of(from, slots_[slot].packet.to_sm))) return inject(slot, from);
+  if (free && !network_.full(links_.entry_of(from, slots_[slot].packet.to_sm))) return inject(slot, from);
   queue.push(slot);
   const std::optional<protocol::BulkPeerPacket>& of_unit = slots_[slot].of_unit;
   if (of_unit && of_unit->kind == protocol::BulkPeerPacket::Kind::acknowledge) ports_[from].acks[of_unit->to_sm] = slot;
@@ -141,11 +176,11 @@ void SmNetwork::Plane::start(std::uint32_t slot, std::uint32_t from, Ring<std::u
 // In lt mode, if nothing is in front of it.
 bool SmNetwork::Plane::pass_straight(const DsmemPacket& packet, std::uint32_t from) {
   const std::uint32_t to = packet.to_sm;
-  if (!ports_[from].idle() || network_.packets_at(place_of(from, to)) != 0 || !out_.can_send(to)) return false;
+  if (!ports_[from].idle() || network_.packets_at(links_.place_of(from, to)) != 0 || !out_.can_send(to)) return false;
   count(packet, dsmem_bytes(packet, replies_));
   out_.send(packet, to);
   in_[from].return_credit();
-  if (!out_.can_send(to)) network_.close(exit_of(to));
+  if (!out_.can_send(to)) network_.close(links_.exit_of(to));
   return true;
 }
 
@@ -166,7 +201,7 @@ void SmNetwork::Plane::send_waiting(std::uint32_t from) {
 // The oldest packet of the SM, or of the unit, passes the port, if its target has a place.
 bool SmNetwork::Plane::send_first(std::uint32_t from, bool unit) {
   Ring<std::uint32_t>& queue = unit ? ports_[from].of_unit : ports_[from].waiting;
-  if (queue.empty() || network_.full(place_of(from, slots_[queue.front()].packet.to_sm))) return false;
+  if (queue.empty() || network_.full(links_.entry_of(from, slots_[queue.front()].packet.to_sm))) return false;
   ports_[from].unit_first = !unit;
   inject(queue.pop(), from);
   return true;
@@ -179,7 +214,8 @@ void SmNetwork::Plane::inject(std::uint32_t slot, std::uint32_t from) {
   packet.entered = slot;
   packet.bytes = slots_[slot].bytes;
   ports_[from].pace.take(now, packet.bytes);
-  network_.enter(place_of(from, slots_[slot].packet.to_sm), packet, now);
+  packet.flow = links_.place_of(from, slots_[slot].packet.to_sm);
+  network_.enter(links_.entry_of(from, slots_[slot].packet.to_sm), packet, now);
   if (!slots_[slot].of_unit) return in_[from].return_credit();
   std::optional<std::uint32_t>& ack = ports_[from].acks[slots_[slot].packet.to_sm];
   if (ack == slot) ack.reset();
@@ -246,12 +282,10 @@ void SmNetwork::Plane::add_waits(WaitGraph& graph) const {
   };
   network_.for_each_wait([&](std::uint32_t place) {
     const std::uint32_t upstream = network_.upstream_of(place);
+    const std::uint32_t link = network_.link_of(place);
     const std::string owner = sm(network_.owner_of(place));
-    if (upstream == LinkNetwork::kNone) {
-      graph.add(owner, "for room at", port(network_.link_of(place)));
-    } else {
-      graph.add(port(upstream), "for room at", owner);
-    }
+    graph.add(upstream == LinkNetwork::kNone ? owner : port(upstream), "for room at",
+              link == LinkNetwork::kNone ? owner : port(link));
   });
 }
 

@@ -56,12 +56,41 @@ inline std::uint32_t peer_bytes(const protocol::BulkPeerPacket& packet) {
   return kDsmemHeaderBytes + packet.data.request->extension.bulk.get().piece.bytes;
 }
 
+// From a GPC's SMs and the network's parameters to the links of one plane. A plain core.
+//
+// Each port into an SM is a link, with a place for each source. What the GPC passes between its TPCs is one more, if it
+// has a limit and the network costs anything. Then packets to another TPC enter in front of it: at the middle of their
+// way, of which each end has a part. Ports out of SMs have one source each, and are no links.
+class SmLinks {
+ public:
+  // `distance`: by SM, of its part of a way. The network must outlive this, and be empty.
+  SmLinks(LinkNetwork& network, const SmNetworkParams& params, TimingMode mode, const arch::Topology::Gpc& gpc,
+          const std::vector<Cycle>& distance);
+
+  // What an SM's port passes per cycle.
+  double bandwidth() const { return bandwidth_; }
+  // Of a packet: its place at the port into the SM, and the buffer where it enters the network.
+  std::uint32_t place_of(std::uint32_t from, std::uint32_t to) const { return to * sms_ + from; }
+  std::uint32_t entry_of(std::uint32_t from, std::uint32_t to) const { return entries_[place_of(from, to)]; }
+  std::uint32_t exit_of(std::uint32_t to) const { return sms_ * sms_ + to; }
+
+ private:
+  std::uint32_t room(std::uint32_t latency) const;
+  void add_middle(LinkNetwork& network, double bandwidth, const std::vector<Cycle>& distance) const;
+
+  const std::uint32_t sms_;
+  const std::uint32_t queue_;
+  const double bandwidth_;
+  std::vector<std::uint32_t> entries_;  // by place
+};
+
 // Two planes, one for requests and one for replies, which share nothing: a reply never waits behind a request, so that
 // SMs that answer before they ask cannot block each other for ever.
 //
 // In each plane an SM has one port out and one port in, of equal bandwidth. Packets of an SM leave in order; one whose
-// target takes no more stops those behind it. Where packets meet, at the port into an SM, sources share it by deficit
-// round robin. Between the two ports lies the latency: the source's part and the target's. In `lt` mode all of that is
+// target takes no more stops those behind it. Between the two ports lies the latency: the source's part and the
+// target's. Where both parts meet, packets from a TPC to another share what the GPC passes, if that has a limit. Where
+// packets meet, there and at the port into an SM, sources share by deficit round robin. In `lt` mode all of that is
 // free; packets of a pair stay in order, and back-pressure stays.
 //
 // Packets of tensor memory access units go with the requests. They wait at their SM's port beside those of the SM, in
@@ -95,7 +124,7 @@ class SmNetwork : public Block {
  private:
   class Plane final : public LinkNetworkListener, public EventHandler {
    public:
-    Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params,
+    Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params, const arch::Topology::Gpc& gpc,
           sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in, PacketOut<protocol::DsmemPacket>& out);
     virtual ~Plane() = default;
 
@@ -127,9 +156,6 @@ class SmNetwork : public Block {
       bool idle() const { return waiting.empty() && of_unit.empty(); }
     };
 
-    void build(const SmNetworkParams& params);
-    std::uint32_t place_of(std::uint32_t from, std::uint32_t to) const { return to * sms() + from; }
-    std::uint32_t exit_of(std::uint32_t to) const { return sms() * sms() + to; }
     std::uint32_t sms() const { return static_cast<std::uint32_t>(ports_.size()); }
 
     void on_packet(const protocol::DsmemPacket& packet, std::uint32_t from);
@@ -141,7 +167,7 @@ class SmNetwork : public Block {
     void inject(std::uint32_t slot, std::uint32_t from);
     void count(const protocol::DsmemPacket& packet, std::uint32_t bytes);
     void deliver(const Slot& slot);
-    void on_credit(std::uint32_t to) { network_.open(exit_of(to), owner_.now()); }
+    void on_credit(std::uint32_t to) { network_.open(links_.exit_of(to), owner_.now()); }
 
     // LinkNetworkListener, EventHandler.
     void call_at(Cycle when, std::uint32_t kind, std::uint64_t argument) override {
@@ -157,6 +183,7 @@ class SmNetwork : public Block {
     sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in_;
     PacketOut<protocol::DsmemPacket>& out_;
     LinkNetwork network_;
+    const SmLinks links_;
     std::vector<Port> ports_;  // by SM
     IndexPool<Slot> slots_;
     Counter& count_;

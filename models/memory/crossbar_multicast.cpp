@@ -14,10 +14,12 @@ CrossbarMulticast::CrossbarMulticast(const char* name, Timebase& timebase, const
       topology_(topology),
       fan_out_(fan_out),
       header_bytes_(params.header_bytes),
-      copies_(params.copies),
       counters_(counters),
-      requester_(requester),
-      gpcs_(topology.gpcs(), Gpc(params.copies)) {}
+      requester_(requester) {
+  for (std::uint32_t gpc = 0; gpc < topology.gpcs(); ++gpc) {
+    gpcs_.emplace_back(params.copies * params.gpc_share(topology.gpc(gpc).sms));
+  }
+}
 
 bool CrossbarMulticast::accepts(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
                                 std::uint32_t sm) const {

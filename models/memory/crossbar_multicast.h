@@ -64,7 +64,9 @@ class CrossbarMulticast final : private EventHandler {
   void deliver(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension, std::uint32_t sm,
                Cycle arrival);
 
-  void reset() { gpcs_.assign(gpcs_.size(), Gpc(copies_)); }
+  void reset() {
+    for (Gpc& gpc : gpcs_) gpc = Gpc(gpc.copies);
+  }
 
  private:
   // A multicast that waits at the GPC's link.
@@ -82,7 +84,8 @@ class CrossbarMulticast final : private EventHandler {
     Cycle own = kNever;  // when the SM that has asked gets a copy
   };
   struct Gpc {
-    explicit Gpc(double copies) : copier(copies) {}
+    explicit Gpc(double copies_per_cycle) : copies(copies_per_cycle), copier(copies_per_cycle) {}
+    double copies;    // per cycle
     LinkPace copier;  // of copies
     Ring<Copying> copying;
     Cycle copies_at = kNever;    // when an event makes the next ones
@@ -109,7 +112,6 @@ class CrossbarMulticast final : private EventHandler {
   const arch::Topology& topology_;
   FanOut& fan_out_;
   const std::uint32_t header_bytes_;
-  const double copies_;  // per cycle
   MulticastCounters counters_;
   MulticastRequester& requester_;
   std::vector<Gpc> gpcs_;

@@ -29,7 +29,7 @@ std::uint32_t CrossbarRoutes::capacity(std::uint32_t latency, double rate) const
 }
 
 std::uint32_t CrossbarRoutes::response_credits() const {
-  const double rate = std::min({params_.sm_read_bandwidth, params_.tpc_bandwidth, params_.cpc_bandwidth});
+  const double rate = std::min({params_.sm_read_bandwidth, params_.tpc_read_bandwidth, params_.cpc_read_bandwidth});
   return capacity(params_.sm_to_tpc + params_.tpc_to_cpc + params_.cpc_to_gpc, rate);
 }
 
@@ -102,10 +102,10 @@ std::vector<CrossbarRoutes::Source> CrossbarRoutes::gather_gpc(LinkNetwork& netw
   return all;
 }
 
-std::uint32_t CrossbarRoutes::gpcs_in(std::uint32_t partition) const {
-  std::uint32_t count = 0;
-  for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) count += partition_of_gpc(gpc) == partition ? 1 : 0;
-  return count;
+double CrossbarRoutes::shares_in(std::uint32_t partition) const {
+  double shares = 0;
+  for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) shares += partition_of_gpc(gpc) == partition ? gpc_share(gpc) : 0;
+  return shares;
 }
 
 void CrossbarRoutes::add_crossings(LinkNetwork& network, Ports& ports, double gpc_bandwidth) const {
@@ -114,8 +114,8 @@ void CrossbarRoutes::add_crossings(LinkNetwork& network, Ports& ports, double gp
   const double slices = per_partition_ * params_.slice_bandwidth;
   for (std::uint32_t from = 0; from < partitions_; ++from) {
     for (std::uint32_t to = 0; to < partitions_; ++to) {
-      // Requests come from `from`'s GPCs, responses go to `to`'s: the fewer of both, as if all were alike.
-      const double gpcs = std::min(gpcs_in(from), gpcs_in(to)) * gpc_bandwidth;
+      // Requests come from `from`'s GPCs, responses go to `to`'s: the less of both, as if all were alike.
+      const double gpcs = std::min(shares_in(from), shares_in(to)) * gpc_bandwidth;
       if (from == to || std::min(slices, gpcs) <= params_.crossing_bandwidth) continue;
       ports.crossings[from * partitions_ + to] =
           network.add_link(fmt::format("crossing{}to{}", from, to), params_.crossing_bandwidth);
@@ -143,8 +143,9 @@ CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const
   ports.entries.assign(topology_.sms(), LinkNetwork::kNone);
   for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
     const std::vector<Source> sources = gather_gpc(network, ports, gpc);
-    ports.gpcs.push_back(network.add_link(fmt::format("gpc{}", gpc), params_.gpc_bandwidth, true));
-    attach(network, ports, sources, ports.gpcs.back(), params_.gpc_bandwidth);
+    const double bandwidth = params_.gpc_bandwidth * gpc_share(gpc);
+    ports.gpcs.push_back(network.add_link(fmt::format("gpc{}", gpc), bandwidth, true));
+    attach(network, ports, sources, ports.gpcs.back(), bandwidth);
   }
   add_crossings(network, ports, params_.gpc_bandwidth);
 
@@ -171,7 +172,8 @@ CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const
         spec.link = ports.crossings[number];
         spec.upstream = ports.gpcs[gpc];
         spec.latency = params_.gpc_to_slice;
-        spec.capacity = capacity(spec.latency, std::min(params_.gpc_bandwidth, params_.crossing_bandwidth));
+        spec.capacity =
+            capacity(spec.latency, std::min(params_.gpc_bandwidth * gpc_share(gpc), params_.crossing_bandwidth));
         std::fill_n(first.begin() + begin, per_partition_, network.add_buffer(spec));
         ports.crossing_buffers[number].push_back(first[begin]);
       } else {
@@ -197,7 +199,7 @@ CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const
 CrossbarRoutes::Ports CrossbarRoutes::build_responses(LinkNetwork& network) const {
   Ports ports;
   for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
-    ports.gpcs.push_back(network.add_link(fmt::format("gpc{}", gpc), params_.gpc_read_bandwidth));
+    ports.gpcs.push_back(network.add_link(fmt::format("gpc{}", gpc), params_.gpc_read_bandwidth * gpc_share(gpc)));
   }
   add_crossings(network, ports, params_.gpc_read_bandwidth);
 
@@ -265,8 +267,8 @@ FanOut::FanOut(const CrossbarParams& params, const arch::Topology& topology, std
   for (std::uint32_t gpc = 0; gpc < topology.gpcs(); ++gpc) {
     first_cpc.push_back(static_cast<std::uint32_t>(cpcs_.size()));
     first_tpc.push_back(static_cast<std::uint32_t>(tpcs_.size()));
-    cpcs_.resize(cpcs_.size() + topology.gpc(gpc).cpcs, LinkPace(params.cpc_bandwidth));
-    tpcs_.resize(tpcs_.size() + topology.gpc(gpc).tpcs.size(), LinkPace(params.tpc_bandwidth));
+    cpcs_.resize(cpcs_.size() + topology.gpc(gpc).cpcs, LinkPace(params.cpc_read_bandwidth));
+    tpcs_.resize(tpcs_.size() + topology.gpc(gpc).tpcs.size(), LinkPace(params.tpc_read_bandwidth));
   }
   for (std::uint32_t id = 0; id < topology.sms(); ++id) {
     const arch::Topology::Sm& place = topology.sm(id);

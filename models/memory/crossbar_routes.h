@@ -71,7 +71,9 @@ class CrossbarRoutes {
                             double bandwidth, std::uint32_t latency) const;
   void attach(LinkNetwork& network, Ports& ports, const std::vector<Source>& sources, std::uint32_t link,
               double bandwidth) const;
-  std::uint32_t gpcs_in(std::uint32_t partition) const;
+  // What GPCs have of their links' bandwidth, in which their sizes count.
+  double gpc_share(std::uint32_t gpc) const { return params_.gpc_share(topology_.gpc(gpc).sms); }
+  double shares_in(std::uint32_t partition) const;
   void add_crossings(LinkNetwork& network, Ports& ports, double gpc_bandwidth) const;
   LinkNetwork::BufferSpec last_buffer(const Ports& ports, std::uint32_t from, std::uint32_t to,
                                       std::uint32_t upstream) const;

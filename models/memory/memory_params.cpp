@@ -165,10 +165,14 @@ void CrossbarParams::describe(ParamTable<CrossbarParams>& t) {
   bandwidth("l1_read_bandwidth", &CrossbarParams::l1_read_bandwidth,
             "bytes per cycle of those that its L1 takes: data of ordinary loads, and not of bulk requests",
             "NVIDIA: 64 bytes per cycle and SM from the L2");
-  bandwidth("tpc_bandwidth", &CrossbarParams::tpc_bandwidth, "bytes per cycle between a TPC and its CPC, each way",
-            "assumption: all that its SMs take");
-  bandwidth("cpc_bandwidth", &CrossbarParams::cpc_bandwidth, "bytes per cycle between a CPC and its GPC, each way",
-            "assumption: all that its TPCs take");
+  bandwidth("tpc_bandwidth", &CrossbarParams::tpc_bandwidth,
+            "bytes per cycle of requests and writes from a TPC to its CPC", "assumption: all that its SMs bring");
+  bandwidth("tpc_read_bandwidth", &CrossbarParams::tpc_read_bandwidth,
+            "bytes per cycle of responses from a CPC to a TPC", "assumption: all that the L1s of its SMs take");
+  bandwidth("cpc_bandwidth", &CrossbarParams::cpc_bandwidth,
+            "bytes per cycle of requests and writes from a CPC to its GPC", "assumption: all that its TPCs bring");
+  bandwidth("cpc_read_bandwidth", &CrossbarParams::cpc_read_bandwidth,
+            "bytes per cycle of responses from a GPC to a CPC", "assumption: all that its TPCs take");
   bandwidth("gpc_bandwidth", &CrossbarParams::gpc_bandwidth,
             "bytes per cycle of requests and writes from a GPC to the slices",
             "GPUNetBench, H100: nine SMs of a GPC, one of each TPC, write as much as nine alone");
@@ -182,6 +186,10 @@ void CrossbarParams::describe(ParamTable<CrossbarParams>& t) {
         "fitted to hibouwu/CUDA_optimazation EXP-17, GH200: clusters of 2 get 5.06 TB/s by multicast, which are 2.5 "
         "lines "
         "per cycle and GPC at 1.98 GHz, and some that start and end are lost");
+  t.add("gpc_sms", &CrossbarParams::gpc_sms, {Unit::count, 0, 1024},
+        "SMs of the GPC that gpc_bandwidth, gpc_read_bandwidth and copies are given for: a GPC of more or fewer has so "
+        "much more or less of them; 0: every GPC has the same",
+        "choice: links of a GPC are as wide as that of the largest one");
   bandwidth("crossing_bandwidth", &CrossbarParams::crossing_bandwidth,
             "bytes per cycle from one partition to another, each way", "assumption: what half of the slices deliver");
   bandwidth("slice_bandwidth", &CrossbarParams::slice_bandwidth, "bytes per cycle into an L2 slice, and out of it",

@@ -76,8 +76,8 @@ struct L2Params {
   static void describe(ParamTable<L2Params>& t);
 };
 
-// The crossbar. Every link exists twice, for requests and for responses, with the same latency; those of SMs and GPCs
-// have another bandwidth for responses.
+// The crossbar. Every link exists twice, for requests and for responses, with the same latency; inside a GPC and at its
+// end each way has a bandwidth of its own.
 struct CrossbarParams {
   std::uint32_t sm_to_tpc = 12;     // cycles
   std::uint32_t tpc_to_cpc = 10;    // cycles
@@ -89,15 +89,21 @@ struct CrossbarParams {
   double sm_read_bandwidth = 128;    // bytes per cycle
   double l1_read_bandwidth = 64;     // bytes per cycle
   double tpc_bandwidth = 128;        // bytes per cycle
+  double tpc_read_bandwidth = 128;   // bytes per cycle
   double cpc_bandwidth = 384;        // bytes per cycle
+  double cpc_read_bandwidth = 384;   // bytes per cycle
   double gpc_bandwidth = 768;        // bytes per cycle
   double gpc_read_bandwidth = 696;   // bytes per cycle
   double copies = 2.65;              // of multicasts, per cycle and GPC
+  std::uint32_t gpc_sms = 0;         // that the three are for
   double crossing_bandwidth = 2560;  // bytes per cycle
   double slice_bandwidth = 64;       // bytes per cycle
 
   std::uint32_t queue = 16;  // packets
   std::uint32_t header_bytes = 32;
+
+  // What a GPC of that many SMs has of the rates of GPCs.
+  double gpc_share(std::uint32_t sms) const { return gpc_sms == 0 ? 1.0 : static_cast<double>(sms) / gpc_sms; }
 
   static void describe(ParamTable<CrossbarParams>& t);
 };

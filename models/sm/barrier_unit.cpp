@@ -248,7 +248,8 @@ IssueResult MbarrierUnit::change(std::uint32_t slot, const Operation& operation)
   Warp& warp = warps_[slot];
   Cta& cta = ctas_[warp.cta];
   if (const auto wrong = check(slot, operation)) return *wrong;  // a release takes its time
-  const Cycle ready = touch_shared();
+  const bool atomic = operation.code != OpCode::mbarrier_init && operation.code != OpCode::mbarrier_invalidate;
+  const Cycle ready = touch_shared() + (atomic ? params_.memory.mbarrier_latency : 0);
   for (std::uint64_t rest = operation.lanes; rest != 0; rest = bits::without_lowest(rest)) {
     const std::uint32_t lane = bits::lowest(rest);
     const std::uint64_t address = operation.address[lane];
@@ -262,7 +263,7 @@ IssueResult MbarrierUnit::change(std::uint32_t slot, const Operation& operation)
     if (operation.code == OpCode::mbarrier_init) {
       phases_[key_of(warp.cta, address)] = {};
     } else {
-      note_change(warp.cta, address);
+      note_change(warp.cta, address, ready);
     }
     if (operation.destination != arch::kNoRegister) warp.state.of(operation.destination)[lane] = parity;
     look_at_waiters(cta, ready);
@@ -274,12 +275,14 @@ IssueResult MbarrierUnit::change(std::uint32_t slot, const Operation& operation)
 IssueResult MbarrierUnit::wait(std::uint32_t slot, const Operation& operation) {
   Warp& warp = warps_[slot];
   const Cycle ready = touch_shared();
-  const Waiting waiting = waiting_lanes(slot, operation);
+  Waiting waiting = waiting_lanes(slot, operation);
   if (waiting.wrong) return *waiting.wrong;
   warp.acquires = arch::acquires(operation.order) && orders(operation);
-  bits::for_each(operation.lanes & ~waiting.lanes,
-                 [&](std::uint32_t lane) { note_passed(warp, operation.address[lane]); });
   if (operation.code == OpCode::mbarrier_test) {
+    bits::for_each(operation.lanes, [&](std::uint32_t lane) {
+      if (visible_of(warp, operation.address[lane]) > ready) waiting.lanes |= arch::LaneMask{1} << lane;
+    });
+    note_passed(warp, operation, operation.lanes & ~waiting.lanes);
     std::uint32_t* registers = warp.state.of(operation.destination);
     bits::for_each(operation.lanes,
                    [&](std::uint32_t lane) { registers[lane] = bits::contains(waiting.lanes, lane) ? 0 : 1; });
@@ -289,7 +292,7 @@ IssueResult MbarrierUnit::wait(std::uint32_t slot, const Operation& operation) {
   warp.write_results(now() + 1);
   warp.wait = WarpWait::mbarrier;
   warp.since = now() + 1;
-  warp.release.answered = ready;
+  warp.release.answered = std::max(ready, note_passed(warp, operation, operation.lanes & ~waiting.lanes));
   if (waiting.lanes == 0) {
     passed(slot, ready);
     return IssueResult::blocks();
@@ -325,8 +328,8 @@ void MbarrierUnit::look_at_waiters(Cta& cta, Cycle when) {
     const std::uint32_t slot = waiters[i];
     Operation& operation = *warps_[slot].operation;
     const Waiting waiting = waiting_lanes(slot, operation);
-    bits::for_each(operation.lanes & ~waiting.lanes,
-                   [&](std::uint32_t lane) { note_passed(warps_[slot], operation.address[lane]); });
+    Cycle& answered = warps_[slot].release.answered;
+    answered = std::max(answered, note_passed(warps_[slot], operation, operation.lanes & ~waiting.lanes));
     operation.lanes = waiting.lanes;
     if (waiting.wrong) return peers_.supervisor.fault(slot, operation.code, *waiting.wrong);
     if (waiting.lanes != 0) {
@@ -363,13 +366,28 @@ void MbarrierUnit::resume_wait(std::uint32_t slot, arch::LaneMask lanes, bool ac
 }
 
 // An operation completes one phase at most. Those of others are told by their offset, or that of their line.
-void MbarrierUnit::note_change(std::uint32_t window, std::uint64_t address) {
+void MbarrierUnit::note_change(std::uint32_t window, std::uint64_t address, Cycle visible) {
   const auto found = phases_.find(key_of(window, address));
   if (found == phases_.end()) return;
   const std::uint32_t parity = arch::decode(peers_.shared.word(window, address)).parity;
   if (parity == found->second.parity) return;
   found->second.parity = parity;
   ++found->second.completed;
+  found->second.visible = visible;
+}
+
+Cycle MbarrierUnit::visible_of(const Warp& warp, std::uint64_t address) const {
+  const auto found = phases_.find(key_of(warp.cta, address));
+  return found == phases_.end() ? 0 : found->second.visible;
+}
+
+Cycle MbarrierUnit::note_passed(const Warp& warp, const Operation& operation, arch::LaneMask lanes) {
+  Cycle visible = 0;
+  bits::for_each(lanes, [&](std::uint32_t lane) {
+    note_passed(warp, operation.address[lane]);
+    visible = std::max(visible, visible_of(warp, operation.address[lane]));
+  });
+  return visible;
 }
 
 void MbarrierUnit::note_passed(const Warp& warp, std::uint64_t address) {
@@ -392,10 +410,10 @@ MbarrierUnit::Passes MbarrierUnit::passes(std::uint32_t slot, std::uint64_t addr
 void MbarrierUnit::window_changed(std::uint32_t window, std::uint32_t offset, Cycle when) {
   Cta& cta = ctas_[window];
   if (phases_.count(key_of(window, offset)) > 0) {
-    note_change(window, offset);
+    note_change(window, offset, when);
   } else if (!phases_.empty()) {
     const auto line = static_cast<std::uint32_t>(arch::line_of(offset));
-    for (std::uint32_t at = 0; at < arch::kLineBytes; at += kMbarrierBytes) note_change(window, line + at);
+    for (std::uint32_t at = 0; at < arch::kLineBytes; at += kMbarrierBytes) note_change(window, line + at, when);
   }
   peers_.shared.synchronised(window);
   if (!cta.here() || cta.mbarrier_waiters.empty()) return;

@@ -94,12 +94,13 @@ class MbarrierUnit final : private SmUnit, public IssueUnit, public WindowListen
   struct Phases {
     std::uint32_t parity = 0;
     std::uint64_t completed = 0;
+    Cycle visible = 0;                  // when the last of these is to be seen
     std::vector<std::uint64_t> passed;  // by warp of its CTA: of those
   };
   static std::uint64_t key_of(std::uint32_t window, std::uint64_t address) {
     return std::uint64_t{window} << 32U | address;
   }
-  void note_change(std::uint32_t window, std::uint64_t address);
+  void note_change(std::uint32_t window, std::uint64_t address, Cycle visible);
   void note_passed(const Warp& warp, std::uint64_t address);
   // Lanes whose phase has not completed. A lane that waits for what is no mbarrier is a fault.
   struct Waiting {
@@ -110,6 +111,9 @@ class MbarrierUnit final : private SmUnit, public IssueUnit, public WindowListen
   IssueResult change(std::uint32_t slot, const arch::Operation& operation);
   IssueResult wait(std::uint32_t slot, const arch::Operation& operation);
   Waiting waiting_lanes(std::uint32_t slot, const arch::Operation& operation) const;
+  // Those lanes have found their phases complete; gives when the last of these is to be seen.
+  Cycle note_passed(const Warp& warp, const arch::Operation& operation, arch::LaneMask lanes);
+  Cycle visible_of(const Warp& warp, std::uint64_t address) const;
   void passed(std::uint32_t slot, Cycle when);
   // The port for an operation on one word of shared memory; gives the cycle in which its result is there.
   Cycle touch_shared() { return peers_.port.take(now(), 1) + params_.memory.shared_latency; }

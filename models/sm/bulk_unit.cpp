@@ -143,7 +143,7 @@ IssueResult BulkUnit::issue(std::uint32_t slot, const Operation& operation) {
   if (operation.code == OpCode::bulk_wait) return wait(slot, operation);
   if (operation.code == OpCode::proxy_fence) {
     peers_.shared.proxy_fence(warp.cta, slot);
-    return IssueResult::done(next, now() + params_.memory.proxy_fence);
+    return IssueResult::done(next, now() + params_.memory.fence);
   }
   const bool exists = connected_ && (of_warp(operation.code) || as_coded(operation));
   if (!exists) return IssueResult::fault(FaultKind::unsupported, first_lane(operation.lanes), 0);

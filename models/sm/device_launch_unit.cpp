@@ -132,7 +132,7 @@ IssueResult DeviceLaunchUnit::follow(std::uint32_t slot, const LaunchNext& next)
       make_ready(slot, next.when);
       break;
     case LaunchNext::Kind::release:
-      peers_.fences.wait(slot, false);
+      peers_.fences.wait(slot, FenceReach::requests);
       break;
     case LaunchNext::Kind::elsewhere:
       warp.wait = WarpWait::context;

@@ -264,6 +264,7 @@ DsmemResult serve_dsmem(SharedMemory& memory, std::optional<std::uint32_t> place
       break;
     default:
       result.cycles = turns_of(extension, arch::kMbarrierBytes);
+      result.signals = true;
       signal(memory, window, line, extension, result);
   }
   if (extension.completes) complete(memory, window, extension.completes->barrier, extension.completes->bytes, result);

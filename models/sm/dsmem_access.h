@@ -33,6 +33,7 @@ struct DsmemResult {
   std::uint32_t offset = 0;  // of the first byte that was wrong
   std::uint32_t cycles = 1;  // of the port: lanes of an atomic or of an mbarrier operation that meet at one word
   bool changes = false;      // the window
+  bool signals = false;      // an mbarrier, as a warp's own operation does
   // Of a send of the TMAU, or an asynchronous store: a phase of that mbarrier is complete.
   bool completes = false;
   std::uint32_t barrier = 0;

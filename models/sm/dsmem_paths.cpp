@@ -52,7 +52,7 @@ void DsmemClient::reset() {
 MemoryResult DsmemClient::access(const Operation& operation, std::uint32_t warp, Cycle now, AccessClient& client) {
   static thread_local LineAccesses lines;  // large, and needed by one SM at a time
   coalesce(operation.lanes, operation.address, lane_width(operation), lines);
-  const Cycle port = port_.take(now, std::max(1U, lines.count));
+  const Cycle port = port_.take_shared(now, std::max(1U, lines.count));
   if (lines.count == 0) return {port + params_.cluster_latency + params_.shared_latency, 0, false, false};
   const std::uint32_t index = accesses_.begin(operation, warp, lines.unit_stride, client, AccessUse::warp);
   accesses_[index].cluster = true;
@@ -102,7 +102,8 @@ Cycle DsmemClient::ask_own(std::uint32_t access, const LineAccess& line, const C
   Cycle done = begin;
   if (result.cycles > 1) done = port_.take_past_queue(begin, result.cycles - 1) + result.cycles - 2;
   stats_.shared_wavefronts.add(result.cycles);
-  tell_changes(links_.windows, window, request, result, done);
+  const Cycle seen = done + (result.signals ? params_.mbarrier_latency : 0);
+  tell_changes(links_.windows, window, request, result, seen);
   const Cycle ready = done + params_.cluster_latency + params_.shared_latency;
   answer(accesses_[access], line.lanes, line.sectors, packet, ready);
   request.release();
@@ -228,7 +229,8 @@ void DsmemServer::on_request(const DsmemPacket& packet, std::uint32_t) {
   const Cycle done = port_.take_past_queue(time_.now(), result.cycles) + result.cycles - 1;
   stats_.cluster_served.add();
   stats_.shared_wavefronts.add(result.cycles);
-  tell_changes(links_.windows, window, request, result, done);
+  const Cycle seen = done + (result.signals ? mbarrier_latency_ : 0);
+  tell_changes(links_.windows, window, request, result, seen);
   DsmemPacket answer = packet;
   std::swap(answer.from_sm, answer.to_sm);
   answer.status = result.status;

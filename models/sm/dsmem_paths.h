@@ -177,6 +177,7 @@ class DsmemServer {
               const ClusterTables& tables, IssuePort& port, SmStats& stats, const Links& links)
       : time_(time),
         shared_latency_(params.shared_latency),
+        mbarrier_latency_(params.mbarrier_latency),
         place_(place),
         shared_(shared),
         tables_(tables),
@@ -203,6 +204,7 @@ class DsmemServer {
 
   Timebase& time_;
   const Cycle shared_latency_;
+  const Cycle mbarrier_latency_;
   const SmContext& place_;
   SharedMemory& shared_;
   const ClusterTables& tables_;

@@ -88,9 +88,9 @@ Cycle CopyArrivals::use_port(Cycle from, std::uint32_t cycles) {
   return port_.take_past_queue(from, cycles) + cycles - 1;
 }
 
-GlobalPath::GlobalPath(Timebase& time, const MemoryView& view, const MemoryParams& params, std::vector<Warp>& warps,
-                       SharedMemory& shared, L1Cache& l1, IssuePort& port, AccessTable& accesses, L2Port& l2,
-                       SmStats& stats)
+GlobalPath::GlobalPath(Timebase& time, const MemoryView& view, protocol::SmId sm, const MemoryParams& params,
+                       std::vector<Warp>& warps, SharedMemory& shared, L1Cache& l1, IssuePort& port,
+                       AccessTable& accesses, L2Port& l2, SmStats& stats)
     : params_(params),
       warps_(warps),
       shared_(shared),
@@ -100,7 +100,8 @@ GlobalPath::GlobalPath(Timebase& time, const MemoryView& view, const MemoryParam
       l2_(l2),
       copies_(time, port, accesses, stats),
       stats_(stats),
-      slice_addresses_(view.map.addresses_of_slices(view.instance)) {
+      slice_addresses_(view.map.addresses_of_slices(view.instance)),
+      fence_address_(view.fence_address(sm)) {
   l2.serve(*this);
 }
 
@@ -269,18 +270,34 @@ std::uint32_t GlobalPath::deliver_hit(const Instruction& its, const LineAccess& 
   return copy_wavefronts(written, operation.shared_address, operation.width);
 }
 
-MemoryResult GlobalPath::flush(std::uint32_t warp, Cycle now, AccessClient& client) {
+std::uint32_t GlobalPath::begin_fence(std::uint32_t warp, AccessClient& client) {
   Operation operation;
   operation.code = OpCode::fence;
-  const std::uint32_t access = accesses_.begin(operation, warp, false, client, AccessUse::warp);
+  return accesses_.begin(operation, warp, false, client, AccessUse::warp);
+}
+
+void GlobalPath::ask_slice(std::uint32_t access, std::uint64_t address, protocol::MemoryAction action,
+                           Cycle departure) {
+  protocol::MemoryRequest& request = l2_.new_request({0, true});  // the address only selects the slice
+  request.aim(tlm::TLM_IGNORE_COMMAND, address, kSectorBytes);
+  request.extension.sectors = 0;
+  request.extension.action = action;
+  l2_.submit(request, {accesses_.add_transaction(access, {address, 1, 1}), L2Owner::kNone}, departure);
+}
+
+MemoryResult GlobalPath::flush(std::uint32_t warp, Cycle now, AccessClient& client) {
+  const std::uint32_t access = begin_fence(warp, client);
   Cycle departure = now + params_.l1_tag_latency;
   for (const std::uint64_t address : slice_addresses_) {
-    protocol::MemoryRequest& request = l2_.new_request({0, true});  // the address only selects the slice
-    request.aim(tlm::TLM_IGNORE_COMMAND, address, kSectorBytes);
-    request.extension.sectors = 0;
-    request.extension.action = protocol::MemoryAction::write_back;
-    l2_.submit(request, {accesses_.add_transaction(access, {address, 1, 1}), L2Owner::kNone}, departure++);
+    ask_slice(access, address, protocol::MemoryAction::write_back, departure++);
   }
+  return accesses_.end(access);
+}
+
+// A request of nothing, which the slice answers in its turn.
+MemoryResult GlobalPath::fence(std::uint32_t warp, Cycle now, AccessClient& client) {
+  const std::uint32_t access = begin_fence(warp, client);
+  ask_slice(access, fence_address_, protocol::MemoryAction::plain, now + params_.l1_tag_latency);
   return accesses_.end(access);
 }
 

@@ -14,6 +14,10 @@
 #include "sm/l2_port.h"
 #include "sm/lane_data.h"
 
+namespace heddle::protocol {
+enum class MemoryAction : std::uint8_t;
+}
+
 namespace heddle::sm {
 
 // What asynchronous copies write to shared memory when their data arrive takes cycles of the SM's port, like any other
@@ -42,8 +46,9 @@ class CopyArrivals final : private EventHandler {
 
 class GlobalPath final : public L2Client {
  public:
-  GlobalPath(Timebase& time, const MemoryView& view, const MemoryParams& params, std::vector<Warp>& warps,
-             SharedMemory& shared, L1Cache& l1, IssuePort& port, AccessTable& accesses, L2Port& l2, SmStats& stats);
+  GlobalPath(Timebase& time, const MemoryView& view, protocol::SmId sm, const MemoryParams& params,
+             std::vector<Warp>& warps, SharedMemory& shared, L1Cache& l1, IssuePort& port, AccessTable& accesses,
+             L2Port& l2, SmStats& stats);
 
   // Loads, stores, atomics and copies of device memory, aligned. What a release waits for has been waited for. Accesses
   // to the machine's own structures are strong and physical: their addresses are not translated, whatever the
@@ -52,6 +57,8 @@ class GlobalPath final : public L2Client {
                       AccessUse use = AccessUse::warp, bool physical = false);
   // All slices write back what they hold (a release at system scope): an access like others.
   MemoryResult flush(std::uint32_t warp, Cycle now, AccessClient& client);
+  // To the L2 and back: what a fence beyond the CTA does once all else has been answered.
+  MemoryResult fence(std::uint32_t warp, Cycle now, AccessClient& client);
 
   void answered(protocol::MemoryRequest& request, const L2Owner& owner, Cycle arrival) override;
 
@@ -72,6 +79,8 @@ class GlobalPath final : public L2Client {
   MemoryResult change(const Instruction& its);
   AccessFailure read_blocking(const Instruction& its, const LineAccess& line, std::uint8_t sectors, std::uint32_t entry,
                               Cycle& arrival);
+  std::uint32_t begin_fence(std::uint32_t warp, AccessClient& client);
+  void ask_slice(std::uint32_t access, std::uint64_t address, protocol::MemoryAction action, Cycle departure);
   std::uint32_t begin(const Instruction& its) {
     return accesses_.begin(its.operation, its.warp, its.lines.unit_stride, its.client, its.use);
   }
@@ -92,6 +101,7 @@ class GlobalPath final : public L2Client {
   CopyArrivals copies_;
   SmStats& stats_;
   std::vector<std::uint64_t> slice_addresses_;  // one of each slice of the machine or of the instance
+  const std::uint64_t fence_address_;
 };
 
 }  // namespace heddle::sm

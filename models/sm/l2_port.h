@@ -12,6 +12,7 @@
 
 #include "common/cycle.h"
 #include "common/index_pool.h"
+#include "common/link_network.h"
 #include "sm/accesses.h"
 #include "sm/context_transfer.h"
 #include "sm/issue_unit.h"
@@ -31,7 +32,8 @@ class GlobalPath;
 // the order of their issue, so their times are known then, and nothing has to be stepped.
 class IssuePort {
  public:
-  explicit IssuePort(std::uint32_t queue) : begins_(queue) {}
+  // `shared_starts`: instructions on shared memory that begin per cycle, at most.
+  IssuePort(std::uint32_t queue, double shared_starts) : begins_(queue), starts_(shared_starts) {}
 
   // The first cycle in which an instruction can issue: when the queue has a place.
   Cycle free() const { return begins_[next_]; }
@@ -40,6 +42,13 @@ class IssuePort {
     const Cycle begin = take_past_queue(now, cycles);
     begins_[next_] = begin;
     next_ = next_ + 1 == begins_.size() ? 0 : next_ + 1;
+    return begin;
+  }
+  // The same for an instruction on shared memory, whose addresses take the unit their time, beside the cycles of data
+  // of those in front of it.
+  Cycle take_shared(Cycle now, std::uint64_t cycles) {
+    const Cycle begin = take(starts_.earliest(std::max(now, free_)), cycles);
+    starts_.take(begin, 1);
     return begin;
   }
   // The cycles for something that does not stand in the queue.
@@ -51,12 +60,14 @@ class IssuePort {
 
   void reset() {
     std::fill(begins_.begin(), begins_.end(), 0);
+    starts_.reset();
     free_ = 0;
   }
 
  private:
   std::vector<Cycle> begins_;  // of the last instructions, as many as the queue has places: a ring
   std::size_t next_ = 0;       // the oldest of them
+  LinkPace starts_;            // of instructions on shared memory
   Cycle free_ = 0;
 };
 

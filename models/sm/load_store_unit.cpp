@@ -156,7 +156,7 @@ IssueResult LoadStoreUnit::access_shared(std::uint32_t slot, const Operation& op
     default:
       paths_.shared.atomic(warp.cta, operation, registers, slot);
   }
-  const Cycle ready = paths_.port.take(now(), cycles) + cycles - 1 + params_.memory.shared_latency;
+  const Cycle ready = paths_.port.take_shared(now(), cycles) + cycles - 1 + params_.memory.shared_latency;
   Cta& cta = ctas_[warp.cta];
   if (!cta.mbarrier_waiters.empty() && operation.code != OpCode::load) {
     peers_.mbarriers.look_at_waiters(cta, ready);
@@ -298,14 +298,14 @@ void LoadStoreUnit::access_failed(const Access& access, std::uint32_t lane, std:
 
 IssueResult FenceUnit::issue(std::uint32_t slot, const Operation& operation) {
   Warp& warp = warps_[slot];
-  const Cycle next = now() + 1;
-  warp.write_results(next);
-  if (operation.scope == Scope::cta) return IssueResult::goes_on(next);
+  const Cycle drained = now() + params_.memory.fence;
+  warp.write_results(now() + 1);
+  if (operation.scope == Scope::cta) return IssueResult::goes_on(drained);
   warp.acquires = arch::acquires(operation.order);
   const bool releases = arch::releases(operation.order);
   // An acquire waits as well: what was read before it must not come later than what is read behind it.
-  if (!releases && !warp.acquires) return IssueResult::goes_on(next);
-  wait(slot, releases && operation.scope == Scope::system);
+  if (!releases && !warp.acquires) return IssueResult::goes_on(drained);
+  wait(slot, releases && operation.scope == Scope::system ? FenceReach::memory : FenceReach::l2, drained);
   return IssueResult::blocks();
 }
 
@@ -313,14 +313,19 @@ IssueResult FenceUnit::defer(std::uint32_t slot, const Operation& operation) {
   Warp& warp = warps_[slot];
   warp.keep(operation);
   warp.next = WarpNext::deferred;
-  wait(slot, operation.scope == Scope::system);
+  // A store or an atomic that releases is a fence, and the access behind it. Who arrives at a barrier needs no more
+  // than that what came before has been answered.
+  const bool fences = operation.code == arch::OpCode::store || operation.code == arch::OpCode::atomic;
+  const FenceReach near = fences ? FenceReach::l2 : FenceReach::requests;
+  wait(slot, operation.scope == Scope::system ? FenceReach::memory : near, fences ? now() + params_.memory.fence : 0);
   return IssueResult::blocks();
 }
 
-void FenceUnit::wait(std::uint32_t slot, bool flushes) {
+void FenceUnit::wait(std::uint32_t slot, FenceReach reach, Cycle earliest) {
   Warp& warp = warps_[slot];
   ReleaseWait& release = warp.release;
-  release.flushes = flushes;
+  release.reach = reach;
+  release.earliest = earliest;
   release.epoch = peers_.tracker.epoch();
   warp.since = now() + 1;
   warp.wait = WarpWait::order;
@@ -331,7 +336,8 @@ void FenceUnit::wait(std::uint32_t slot, bool flushes) {
     return;
   }
   if (release.answered > now()) return acknowledge(slot);
-  release.acknowledged = now();
+  release.acknowledged = std::max(now(), earliest);
+  if (earliest > now()) return time_.schedule(earliest, *this, 0, slot);
   acknowledged(slot);
 }
 
@@ -344,7 +350,7 @@ void FenceUnit::forget(std::uint32_t slot) {
 void FenceUnit::acknowledge(std::uint32_t slot) {
   ReleaseWait& release = warps_[slot].release;
   const Cycle rest = params_.memory.l1_latency - params_.memory.l1_tag_latency;
-  release.acknowledged = std::max(release.answered, now()) + rest;
+  release.acknowledged = std::max(std::max(release.answered, now()) + rest, release.earliest);
   time_.schedule(release.acknowledged, *this, 0, slot);
 }
 
@@ -370,10 +376,10 @@ void FenceUnit::acknowledged(std::uint32_t slot) {
   // It may have been killed meanwhile, and its slot may have a new owner.
   if (warp.wait != WarpWait::order || !peers_.tracker.done(release.epoch)) return;
   if (release.acknowledged != now()) return;
-  if (!release.flushes) return released(slot, now());
-  release.flushes = false;
+  if (release.reach == FenceReach::requests) return released(slot, now());
   warp.wait = WarpWait::flush;
-  const MemoryResult result = peers_.global.flush(slot, now(), peers_.flushes);
+  const MemoryResult result = release.reach == FenceReach::memory ? peers_.global.flush(slot, now(), peers_.flushes)
+                                                                  : peers_.global.fence(slot, now(), peers_.flushes);
   Cta& cta = ctas_[warp.cta];
   if (result.open) {
     if (!result.lost) ++cta.open;

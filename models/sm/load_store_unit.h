@@ -96,9 +96,9 @@ class FenceUnit final : private SmUnit,
   IssueResult issue(std::uint32_t slot, const arch::Operation& operation) override;
   IssueResult defer(std::uint32_t slot, const arch::Operation& operation) override;
   // All requests of the SM up to now have to be answered, reads included: what was read before must not come later.
-  // Then the warp does what WarpNext says. `flushes`: the slices write back what they hold as well.
-  void wait(std::uint32_t slot, bool flushes);
-  // The slices have written back.
+  // Then the warp goes as far as `reach` says, and not before `earliest`, and does what WarpNext says.
+  void wait(std::uint32_t slot, FenceReach reach, Cycle earliest = 0);
+  // The slices have answered.
   void flushed(std::uint32_t slot, Cycle when) { released(slot, when); }
   // The warp has been killed.
   void forget(std::uint32_t slot);

@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "arch/address_map.h"
 #include "arch/sm_limits.h"
@@ -68,7 +70,21 @@ struct MemoryView {
   const arch::AddressMap& map;
   const arch::LaunchMemory& nested = kNoLaunchMemory;
   std::optional<std::uint32_t> instance{};
+  std::uint32_t partition = 0;  // of the L2 that its GPC is at
+
+  // Where a fence of the SM goes: to a slice of its own partition, if it has any there. SMs take different ones.
+  std::uint64_t fence_address(protocol::SmId sm) const;
 };
+
+inline std::uint64_t MemoryView::fence_address(protocol::SmId sm) const {
+  const std::vector<std::uint64_t> all = map.addresses_of_slices(instance);
+  std::vector<std::uint64_t> near;
+  for (const std::uint64_t address : all) {
+    if (map.partition_of(map.slice_of(address)) == partition) near.push_back(address);
+  }
+  const std::vector<std::uint64_t>& from = near.empty() ? all : near;
+  return from[sm.value() % from.size()];
+}
 
 // Statistics of an SM that runs programs. Few, as a machine has many SMs.
 

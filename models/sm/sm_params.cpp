@@ -64,6 +64,17 @@ void MemoryParams::describe(ParamTable<MemoryParams>& t) {
         "assumption: half of it");
   t.add("shared_latency", &MemoryParams::shared_latency, {Unit::cycles, 1, 10'000},
         "from the issue of a shared load to the issue of what needs it", kDissected);
+  t.add("shared_starts", &MemoryParams::shared_starts, {Unit::per_cycle, 0.01, 1.0},
+        "instructions on shared memory, by an address of it or of a cluster, that begin per cycle: the addresses of "
+        "their "
+        "lanes; with one wavefront each this is the limit, with two or more the banks are; 1: one per cycle, as "
+        "wavefronts",
+        "assumption: as fast as the banks serve one wavefront each");
+  t.add("mbarrier_latency", &MemoryParams::mbarrier_latency, {Unit::cycles, 0, 10'000},
+        "beyond shared_latency, of what changes an mbarrier, an atomic of shared memory: until waits and tests see it, "
+        "and "
+        "its own result is there",
+        "assumption: none; presets of Hopper parts: fitted to a phase of 128 threads in 218 cycles, GH200");
   t.add(
       "pc_fifo", &MemoryParams::pc_fifo, {Unit::count, 0, 65'536},
       "depth of each warp's FIFO of past pcs: an error that a target of DSMEM sends back is the instruction's while no "
@@ -72,9 +83,11 @@ void MemoryParams::describe(ParamTable<MemoryParams>& t) {
   t.add("cluster_latency", &MemoryParams::cluster_latency, {Unit::cycles, 0, 10'000},
         "beyond shared_latency, of an access to shared memory by a cluster address: the look-up in the tables",
         "measured on H800 (HPMLL/NVIDIA-Hopper-Benchmark): 33 cycles to own shared memory against 29");
-  t.add("proxy_fence", &MemoryParams::proxy_fence, {Unit::cycles, 1, 10'000},
-        "of a proxy fence, which the warp waits for; nothing is outstanding",
-        "measured on GH200: fence.proxy.async 10.9 cycles per warp instruction");
+  t.add("fence", &MemoryParams::fence, {Unit::cycles, 1, 10'000},
+        "until the load-store pipeline has drained at a fence, of any scope or of the proxy; beyond the CTA, a fence "
+        "then "
+        "goes to the L2 and back",
+        "measured on GH200: fence.proxy.async, and a fence of scope cta, 10.9 cycles per warp instruction");
   t.add("async_view", &MemoryParams::async_view,
         "bulk requests that read shared memory see what the SM has written there only after a proxy fence, and a "
         "missing one is a fault on record; false: they see everything",

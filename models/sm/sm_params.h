@@ -51,11 +51,13 @@ struct MemoryParams {
   std::uint32_t l1_latency = 32;      // cycles
   std::uint32_t l1_tag_latency = 16;  // of l1_latency
   std::uint32_t shared_latency = 29;
-  std::uint32_t cluster_latency = 4;  // cycles beyond shared_latency
-  std::uint32_t cluster_queue = 16;   // packets
-  std::uint32_t pc_fifo = 8;          // operations of a warp
-  std::uint32_t proxy_fence = 11;     // cycles
-  bool async_view = true;             // bulk requests see what a proxy fence has published (TMA-41)
+  double shared_starts = 1;            // instructions on shared memory per cycle
+  std::uint32_t mbarrier_latency = 0;  // cycles beyond shared_latency
+  std::uint32_t cluster_latency = 4;   // cycles beyond shared_latency
+  std::uint32_t cluster_queue = 16;    // packets
+  std::uint32_t pc_fifo = 8;           // operations of a warp
+  std::uint32_t fence = 11;            // cycles
+  bool async_view = true;              // bulk requests see what a proxy fence has published (TMA-41)
 
   static void describe(ParamTable<MemoryParams>& t);
 };

@@ -293,7 +293,10 @@ void WaitReport::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
       graph.add(name, "in a release, for the acknowledgement of earlier requests by", memory());
       return;
     case WarpWait::flush:
-      graph.add(name, "in a release, for write-backs by", memory());
+      graph.add(name,
+                warp.release.reach == FenceReach::memory ? "in a release, for write-backs by"
+                                                         : "in a fence, for its answer from",
+                memory());
       return;
     case WarpWait::access:
       graph.add(name, "in an acquire, for its value from", memory());

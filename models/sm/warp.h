@@ -97,7 +97,7 @@ enum class WarpWait : std::uint8_t {
   registers,  // a load that is under way
   barrier,
   order,        // a release: for the acknowledgements of earlier requests
-  flush,        // a release at system scope: for the slices
+  flush,        // a fence or a release: for the slice that it asks or, at system scope, for all
   access,       // an acquire: for its own access
   copies,       // for groups of asynchronous copies
   cluster,      // at the barrier of its CGA
@@ -225,12 +225,20 @@ struct ClusterPhase {
   Cycle passes = 0;
 };
 
+// How far a fence or a release goes (MEM-06).
+enum class FenceReach : std::uint8_t {
+  requests,  // until the SM's earlier requests have been answered
+  l2,        // then to the L2, the point of coherence, and back
+  memory,    // or to all slices, which write back what they hold for others than the GPU to see
+};
+
 // What a warp waits for in a release (MEM-06).
 struct ReleaseWait {
   FenceTracker::Epoch epoch = 0;  // requests up to there
   Cycle answered = 0;             // latest arrival of what it waits for
-  Cycle acknowledged = 0;         // when it knows of that
-  bool flushes = false;           // the slices have to be asked before it goes on
+  Cycle earliest = 0;             // before that it does not go on: the pipeline drains
+  Cycle acknowledged = 0;         // when it knows of all that
+  FenceReach reach = FenceReach::requests;
 };
 
 // A closer look at a warp: does it go round and round? Its state (pc, registers, loop counters) at some operation is
@@ -335,7 +343,8 @@ struct Warp {
     next = WarpNext::fetch;
     frozen = false;
     compute_left = 0;
-    release.flushes = acquires = false;
+    acquires = false;
+    release.reach = FenceReach::requests;
     for (ClusterPhase& phase : cluster) phase.arrival = ClusterArrival::none;
     issued_pc = state.pc;
     copies.begin();

@@ -84,7 +84,8 @@ json shares_of(const RunOutcome& outcome, std::size_t gpu) {
   const StatSums sums(outcome, gpu);
   const double cycles = program_time(outcome, gpu) * params.machine.clock;
   const double sms = params.machine.shape.sms();
-  const double gpcs = static_cast<double>(outcome.result.jobs[gpu].sms_per_gpc.size());
+  double gpcs = 0;  // that have the rates of GPCs which the parameters name
+  for (const auto its : outcome.result.jobs[gpu].sms_per_gpc) gpcs += params.xbar.gpc_share(its);
   json rows = json::array();
   const auto row = [&](const char* label, std::optional<double> bulk, double all, double peak, const char* note) {
     if (all == 0) return;

@@ -64,7 +64,10 @@ inline GemmFigures multiply(const test::GemmShape& shape, const std::vector<std:
   result.ghz = 1000.0 / static_cast<double>(picoseconds(lab.gpu.domain().clock().period()));
   result.flops = 2.0 * shape.m * shape.n * shape.k;
   const double sms = lab.gpu.topology().sms();
-  const double gpcs = lab.gpu.topology().gpcs();
+  double gpcs = 0;  // that have the rates of GPCs which the parameters name
+  for (std::uint32_t gpc = 0; gpc < lab.gpu.topology().gpcs(); ++gpc) {
+    gpcs += params.xbar.gpc_share(lab.gpu.topology().gpc(gpc).sms);
+  }
   const double responses = counted(lab, ".xbar.gpc", ".response_bytes");
   const double tiles =
       static_cast<double>(gemm.grid().x) * gemm.grid().y * (static_cast<double>(shape.k) / test::TensorGemm::kDepth);

@@ -30,6 +30,10 @@ SmNetworkParams random_params(Random& random) {
   params.near = random.between(0, 60);
   params.far = random.between(0, 60);
   params.bandwidth = random.between(50, 8000) / 100.0;
+  if (random.chance(50)) {
+    params.gpc_bandwidth = random.between(50, 20'000) / 100.0;
+    if (random.chance(50)) params.gpc_sms = random.between(1, 24);
+  }
   params.queue = random.between(1, 8);
   return params;
 }
@@ -139,6 +143,7 @@ TEST_CASE("without meetings every arrival is where a plain model has it", "[gpc]
     SmNetworkParams params = random_params(random);
     const std::uint32_t rate = random.between(1, 60);  // whole bytes: the model counts them one by one
     params.bandwidth = rate;
+    params.gpc_bandwidth = 0;
     params.queue = 4096;
     NetworkBench bench(one_gpc(random), params, TimingMode::at, 4096);
     const auto sms = static_cast<std::uint32_t>(bench.sms.size());

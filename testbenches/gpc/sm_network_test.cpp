@@ -72,6 +72,14 @@ TEST_CASE("a packet that nothing delays takes the parts of its source and of its
     NetworkBench bench(arch::Shape{{{{2}}}});
     check_latencies(bench, {37, 37});
   }
+  SECTION("where the middle of the way has a limit") {
+    SmNetworkParams params;
+    params.gpc_bandwidth = 160;
+    NetworkBench bench(full_gpc(), params);
+    std::vector<Cycle> part;
+    for (Cycle tpc = 0; tpc < 9; ++tpc) part.insert(part.end(), 2, 37 + tpc);
+    check_latencies(bench, part);
+  }
   SECTION("with the far end in front") {
     SmNetworkParams params;
     params.near = 9;
@@ -124,6 +132,43 @@ TEST_CASE("a ring copy is as fast as the ports", "[gpc][CGA-06]") {
     }
     // Ports take what comes: only those of the source made anybody wait.
     CHECK(bench.network.packets() == 0);
+  }
+}
+
+TEST_CASE("what goes from a TPC to another shares what the GPC has for it", "[gpc][CGA-06]") {
+  struct Case {
+    double limit;
+    std::uint32_t gpc_sms;
+    double between;  // of a GPC of 18 SMs
+  };
+  for (const Case& c : {Case{97, 0, 97}, Case{97, 18, 97}, Case{60, 12, 90}, Case{144, 36, 72}}) {
+    for (const std::size_t plane : {kRequests, kReplies}) {
+      CAPTURE(c.limit, c.gpc_sms, plane);
+      SmNetworkParams params;
+      params.gpc_bandwidth = c.limit;
+      params.gpc_sms = c.gpc_sms;
+      NetworkBench bench(full_gpc(), params, TimingMode::at, 16);
+      // SMs 0 and 1 send to each other, all others to the same SM of the next TPC.
+      const auto target = [](std::uint32_t from) { return from < 2 ? from ^ 1U : from < 16 ? from + 2 : from - 14; };
+      for (std::uint32_t from = 0; from < 18; ++from) {
+        for (std::uint32_t i = 0; i < 4000; ++i) bench.send(0, plane, from, target(from), 128, i);
+      }
+      bench.run(25'000);
+      std::vector<double> rates;  // in 20,000 cycles
+      for (std::uint32_t from = 0; from < 18; ++from) {
+        const auto& got = bench.sms[target(from)]->got[plane];
+        const auto counts = [&](const NetworkSm::Got& g) { return g.cycle >= 5'000 && g.cycle < 25'000; };
+        rates.push_back(static_cast<double>(std::count_if(got.begin(), got.end(), counts)) * 144 / 20'000);
+      }
+      CHECK(rates[0] == Approx(18.4).epsilon(0.01));
+      CHECK(rates[1] == Approx(18.4).epsilon(0.01));
+      double sum = 0;
+      for (std::uint32_t from = 2; from < 18; ++from) {
+        CHECK(rates[from] == Approx(c.between / 16).epsilon(0.05));  // alike
+        sum += rates[from];
+      }
+      CHECK(sum == Approx(c.between).epsilon(0.01));
+    }
   }
 }
 
@@ -255,6 +300,31 @@ TEST_CASE("a packet whose target takes no more stops those behind it, and the ch
   WaitGraph after;
   bench.domain.collect_waits(after);
   CHECK(after.empty());
+}
+
+TEST_CASE("who waits where a GPC's limit stands between, and for whom", "[gpc][CGA-06]") {
+  SmNetworkParams params;
+  params.queue = 3;
+  params.gpc_bandwidth = 100;
+  NetworkBench bench(arch::Shape{{{{2, 2}}}}, params, TimingMode::at, 4);
+  bench.sms[2]->withholds[kRequests] = true;
+  for (std::uint32_t i = 0; i < 500; ++i) bench.send(0, kRequests, 0, 2, 0, i);
+  bench.run(10'000);
+  CHECK(bench.sms[2]->got[kRequests].size() == 3);
+  WaitGraph graph;
+  bench.domain.collect_waits(graph);
+  std::string text;
+  for (const std::string& line : graph.chain()) text += line + "\n";
+  CHECK(text ==
+        "SM 0 waits: for room at the port for requests between TPCs of gpu0.gpc0.network\n"
+        "the port for requests between TPCs of gpu0.gpc0.network waits: for room at the port for requests into SM 2 of "
+        "gpu0.gpc0.network\n"
+        "the port for requests into SM 2 of gpu0.gpc0.network waits: for room at SM 2\n");
+  bench.sms[2]->withholds[kRequests] = false;
+  bench.sms[2]->give_back(kRequests, 3);
+  bench.run(20'000);
+  CHECK(bench.sms[2]->got[kRequests].size() == 500);
+  CHECK(bench.network.packets() == 0);
 }
 
 TEST_CASE("packets are counted by plane and by pair of SMs", "[gpc][CGA-06]") {

@@ -18,11 +18,22 @@
 namespace heddle::test {
 
 // A link's bandwidth for requests and for responses, whoever they are for.
+// Of a link, both ways.
 inline void set_bandwidth(memory::CrossbarParams& params, double memory::CrossbarParams::*link, double value) {
   using memory::CrossbarParams;
   params.*link = value;
   if (link == &CrossbarParams::sm_bandwidth) params.sm_read_bandwidth = params.l1_read_bandwidth = value;
+  if (link == &CrossbarParams::tpc_bandwidth) params.tpc_read_bandwidth = value;
+  if (link == &CrossbarParams::cpc_bandwidth) params.cpc_read_bandwidth = value;
   if (link == &CrossbarParams::gpc_bandwidth) params.gpc_read_bandwidth = value;
+}
+// So that every link inside a GPC is built, and the crossing.
+inline void narrow_links(memory::CrossbarParams& params, double value) {
+  using memory::CrossbarParams;
+  for (const auto link :
+       {&CrossbarParams::tpc_bandwidth, &CrossbarParams::cpc_bandwidth, &CrossbarParams::crossing_bandwidth}) {
+    set_bandwidth(params, link, value);
+  }
 }
 // Copies cost nothing.
 inline memory::CrossbarParams free_copies(memory::CrossbarParams params = {}) {

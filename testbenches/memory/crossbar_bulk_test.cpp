@@ -58,7 +58,7 @@ TEST_CASE("a TMAU's port is as far from the slices as its SM's", "[memory][MEM-0
     CAPTURE(narrow);
     SimFixture fixture;
     CrossbarParams params;
-    if (narrow) params.tpc_bandwidth = params.cpc_bandwidth = params.crossing_bandwidth = 40;
+    if (narrow) narrow_links(params, 40);
     CrossbarBench bench(params, arch::Shape::from_sms_per_gpc({5, 3}), 4, 2);
     std::array<Cycle, 2> back{};
     for (std::uint32_t sm = 0; sm < bench.topology.sms(); ++sm) {

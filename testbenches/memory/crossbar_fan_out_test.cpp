@@ -38,8 +38,8 @@ class SlowTree {
  public:
   SlowTree(const CrossbarParams& params, const arch::Topology& topology) : topology_(topology) {
     for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) {
-      cpcs_[cpc_of(sm)] = wire(params.cpc_bandwidth, params.cpc_to_gpc);
-      tpcs_[tpc_of(sm)] = wire(params.tpc_bandwidth, params.tpc_to_cpc);
+      cpcs_[cpc_of(sm)] = wire(params.cpc_read_bandwidth, params.cpc_to_gpc);
+      tpcs_[tpc_of(sm)] = wire(params.tpc_read_bandwidth, params.tpc_to_cpc);
       sms_[sm] = wire(params.sm_read_bandwidth, params.sm_to_tpc);
       l1s_[sm] = wire(params.l1_read_bandwidth, 0);
     }
@@ -114,7 +114,7 @@ TEST_CASE("times through a GPC's tree agree with stepping all its links", "[memo
     for (auto member : {&CrossbarParams::sm_to_tpc, &CrossbarParams::tpc_to_cpc, &CrossbarParams::cpc_to_gpc})
       params.*member = random.chance(30) ? 0 : random.below(20);
     for (auto member : {&CrossbarParams::sm_read_bandwidth, &CrossbarParams::l1_read_bandwidth,
-                        &CrossbarParams::tpc_bandwidth, &CrossbarParams::cpc_bandwidth})
+                        &CrossbarParams::tpc_read_bandwidth, &CrossbarParams::cpc_read_bandwidth})
       params.*member = random.between(10, 400);
     constexpr std::uint32_t kPackets = 200;
     FanOut fan_out(params, topology, kPackets + 1);

@@ -153,10 +153,10 @@ TEST_CASE("the GPC's link passes a multicast once, and those behind it a copy fo
   };
   const std::vector<Case> cases = {
       {"SM", &CrossbarParams::sm_bandwidth, 40, {0, 2, 5}, 40},
-      {"TPC, two receivers", &CrossbarParams::tpc_bandwidth, 24, {2, 3}, 12},
-      {"CPC, four receivers", &CrossbarParams::cpc_bandwidth, 32, {0, 1, 2, 3}, 8},
+      {"TPC, two receivers", &CrossbarParams::tpc_read_bandwidth, 24, {2, 3}, 12},
+      {"CPC, four receivers", &CrossbarParams::cpc_read_bandwidth, 32, {0, 1, 2, 3}, 8},
       {"GPC, eight receivers", &CrossbarParams::gpc_bandwidth, 50, {0, 1, 2, 3, 4, 5, 6, 7}, 50},
-      {"SMs of two TPCs of a CPC", &CrossbarParams::cpc_bandwidth, 20, {1, 2}, 10},
+      {"SMs of two TPCs of a CPC", &CrossbarParams::cpc_read_bandwidth, 20, {1, 2}, 10},
   };
   for (const Case& c : cases) {
     CAPTURE(c.link);
@@ -209,6 +209,32 @@ TEST_CASE("a GPC makes so many copies per cycle, of all its multicasts together"
   // The first one comes after 62 cycles there, 10 in the slice, 62 back and 64 for the question.
   CHECK(static_cast<double>(last - 198) == Approx(6 * kLines / copies).epsilon(0.03));
   for (const std::uint32_t sm : elsewhere) CHECK(watch.copies[sm].front() <= 2000 + 198 + 78 * 2 + 2);
+  CHECK(bench.pool.in_use() == 0);
+}
+
+TEST_CASE("a GPC can make as many copies as it has SMs", "[memory][TMA-30]") {
+  // GPCs of 8 SMs and of 4: 2 copies per cycle, and 1.
+  arch::Shape shape;
+  shape.gpcs = {{{2, 2}, {2, 2}}, {{2, 2}}};
+  SimFixture fixture;
+  CrossbarParams params;
+  params.copies = 2;
+  params.gpc_sms = 8;
+  CrossbarBench bench(params, shape, 8, 2);
+  Watch watch(bench);
+  constexpr std::uint64_t kLines = 300;
+  for (const std::uint32_t gpc : {0U, 1U}) {
+    const auto four = watch.ids(gpc, {0, 1, 2, 3});
+    for (std::uint64_t i = 0; i < kLines; ++i) {
+      bench.units[four[0]]->send(bench.multicast(bench.line_in(static_cast<std::uint32_t>(i % 8), i % 64), four), 0);
+    }
+  }
+  run_until_idle();
+  for (const std::uint32_t gpc : {0U, 1U}) {
+    Cycle last = 0;
+    for (const std::uint32_t sm : watch.ids(gpc, {0, 1, 2, 3})) last = std::max(last, watch.copies[sm].back());
+    CHECK(static_cast<double>(last - 198) == Approx(4 * kLines / (gpc == 0 ? 2.0 : 1.0)).epsilon(0.03));
+  }
   CHECK(bench.pool.in_use() == 0);
 }
 

@@ -26,6 +26,12 @@ CrossbarParams random_params(Random& random) {
         &CrossbarParams::gpc_bandwidth, &CrossbarParams::crossing_bandwidth, &CrossbarParams::slice_bandwidth}) {
     set_bandwidth(params, member, random.chance(50) ? random.between(8, 60) : random.between(60, 1000) + 0.5);
   }
+  if (random.chance(50)) {
+    for (auto member : {&CrossbarParams::tpc_read_bandwidth, &CrossbarParams::cpc_read_bandwidth}) {
+      params.*member = random.between(8, 400);
+    }
+  }
+  if (random.chance(50)) params.gpc_sms = random.between(1, 20);
   params.queue = random.between(1, random.chance(50) ? 3 : 20);
   return params;
 }

@@ -82,7 +82,7 @@ TEST_CASE("the crossbar's parameters are described", "[memory][MEM-03]") {
   CrossbarParams::describe(table);
   std::vector<std::string> names;
   for (const ParamSpec& spec : table.take()) names.push_back(spec.name);
-  CHECK(names.size() == 17);
+  CHECK(names.size() == 20);
   CHECK(std::count(names.begin(), names.end(), "crossing_bandwidth") == 1);
 }
 
@@ -91,7 +91,7 @@ TEST_CASE("an empty crossbar costs the latency of its links, near and far", "[me
     CAPTURE(narrow);
     SimFixture fixture;
     CrossbarParams params;
-    if (narrow) params.tpc_bandwidth = params.cpc_bandwidth = params.crossing_bandwidth = 40;  // every link is built
+    if (narrow) narrow_links(params, 40);
     CrossbarBench bench(params, even_shape(), 8, 2);
     Cycle at_slice = 0;
     Cycle back = 0;
@@ -172,12 +172,74 @@ TEST_CASE("every link of the crossbar saturates at its bandwidth", "[memory][MEM
   }
 }
 
+TEST_CASE("reads and writes of a TPC, a CPC or a GPC have bandwidths of their own", "[memory][MEM-03]") {
+  struct Case {
+    const char* link;
+    double CrossbarParams::*requests;
+    double CrossbarParams::*responses;
+    std::function<bool(const arch::Topology::Sm&)> sms;
+  };
+  const std::vector<Case> cases = {
+      {"TPC", &CrossbarParams::tpc_bandwidth, &CrossbarParams::tpc_read_bandwidth,
+       [](const arch::Topology::Sm& sm) { return sm.gpc == 0 && sm.tpc == 1; }},
+      {"CPC", &CrossbarParams::cpc_bandwidth, &CrossbarParams::cpc_read_bandwidth,
+       [](const arch::Topology::Sm& sm) { return sm.gpc == 0 && sm.cpc == 1; }},
+      {"GPC", &CrossbarParams::gpc_bandwidth, &CrossbarParams::gpc_read_bandwidth,
+       [](const arch::Topology::Sm& sm) { return sm.gpc == 0; }},
+  };
+  for (const Case& c : cases) {
+    for (const bool writes : {false, true}) {
+      CAPTURE(c.link, writes);
+      SimFixture fixture;
+      CrossbarParams params;
+      params.*c.requests = 90;
+      params.*c.responses = 50;
+      CrossbarBench bench(params, even_shape(), 8, 2);
+      Load load(bench, sms_where(bench.topology, c.sms), 256,
+                [&](std::uint32_t, std::uint64_t number) -> MemoryRequest& {
+                  const std::uint64_t line = bench.line_in(static_cast<std::uint32_t>(number) % 8, number % 64);
+                  return writes ? bench.write(line) : bench.read(line);
+                });
+      load.run(3000, 6000);
+      CHECK(load.rate() == Approx(writes ? 90 * 128.0 / 160.0 : 50).epsilon(0.02));
+    }
+  }
+}
+
+TEST_CASE("a GPC's links can be as wide as it has SMs", "[memory][MEM-03]") {
+  // GPCs of 8 and of 4 SMs; the rates are given for 8, or for each GPC.
+  arch::Shape shape;
+  shape.gpcs = {{{2, 2}, {2, 2}}, {{2, 2}}};
+  for (const bool scaled : {false, true}) {
+    for (const std::uint32_t gpc : {0U, 1U}) {
+      for (const bool writes : {false, true}) {
+        CAPTURE(scaled, gpc, writes);
+        SimFixture fixture;
+        CrossbarParams params;
+        params.gpc_bandwidth = 120;
+        params.gpc_read_bandwidth = 80;
+        params.gpc_sms = scaled ? 8 : 0;
+        CrossbarBench bench(params, shape, 8, 2);
+        const auto its = [&](const arch::Topology::Sm& sm) { return sm.gpc == gpc; };
+        Load load(bench, sms_where(bench.topology, its), 256,
+                  [&](std::uint32_t, std::uint64_t number) -> MemoryRequest& {
+                    const std::uint64_t line = bench.line_in(static_cast<std::uint32_t>(number) % 8, number % 64);
+                    return writes ? bench.write(line) : bench.read(line);
+                  });
+        load.run(3000, 6000);
+        const double share = scaled && gpc == 1 ? 0.5 : 1.0;
+        CHECK(load.rate() == Approx(share * (writes ? 120 * 128.0 / 160.0 : 80)).epsilon(0.02));
+      }
+    }
+  }
+}
+
 TEST_CASE("a hot slice serves everybody alike, and others go on", "[memory][MEM-03]") {
   for (const bool narrow : {false, true}) {
     CAPTURE(narrow);
     SimFixture fixture;
     CrossbarParams params;
-    if (narrow) params.tpc_bandwidth = params.cpc_bandwidth = params.crossing_bandwidth = 100;
+    if (narrow) narrow_links(params, 100);
     CrossbarBench bench(params, even_shape(), 8, 2);
     for (auto& target : bench.targets) {
       target->gap = 4;  // it answers every 4 cycles: half of what its port passes

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import unittest
 
@@ -10,6 +11,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "scenarios/silicon"
+WORKLOADS = ROOT / "scenarios/workloads"
 HEDDLE = os.environ["HEDDLE_PROGRAM"]
 
 
@@ -61,6 +63,26 @@ class SiliconTest(unittest.TestCase):
                     self.check_scenario({**line, "scenario": curve["scenario"]},
                                         lets | ({curve["parameter"]} if "parameter" in curve else set()))
                     self.assertTrue(line["at"])
+
+    def test_workloads(self):
+        names = [row["workload"] for row in self.document["workloads"]]
+        self.assertEqual(len(names), len(set(names)))
+        for row in self.document["workloads"]:
+            with self.subTest(workload=row["workload"]):
+                described = yaml.safe_load((WORKLOADS / f"{row['scenario']}.yaml").read_text(encoding="utf-8"))
+                self.assertIn("time", [figure["name"] for figure in described["figures"]])
+                self.assertLessEqual(set(row.get("let", {})), set(described["parameters"]))
+                configuration(row["gpu"])
+
+    def test_a_workload_is_run_and_printed(self):
+        done = subprocess.run([ROOT / "scripts/silicon", "--build", pathlib.Path(HEDDLE).parent, "--workloads", "--only",
+                               "stencil, 2048"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("| stencil, 2048 x 2048 |")]
+        self.assertEqual(len(lines), 1, done.stdout)
+        busy = float(re.search(r"([0-9.]+) %", lines[0]).group(1))
+        self.assertGreater(busy, 0)
+        self.assertLessEqual(busy, 100)
 
     def test_a_row_is_run_and_printed(self):
         done = subprocess.run([ROOT / "scripts/silicon", "--build", pathlib.Path(HEDDLE).parent, "--only", "sm_latency"],

@@ -195,7 +195,7 @@ TEST_CASE("the memory port serves in order, and holds back who finds its queue f
     CAPTURE(seed);
     Random random(seed);
     const std::uint32_t places = random.between(1, 5);
-    IssuePort port(places);
+    IssuePort port(places, 1);
     std::vector<Cycle> begins;
     Cycle end = 0;
     Cycle now = 0;

@@ -365,6 +365,8 @@ TEST_CASE("a hang is explained by what its warps wait for", "[sm]") {
              Contains("acknowledgement"));
   CHECK_THAT(chain([](ListProgram& p) { p.fence(heddle::arch::Order::release, heddle::arch::Scope::system); }, 32),
              Contains("write-backs"));
+  CHECK_THAT(chain([](ListProgram& p) { p.fence(heddle::arch::Order::release, heddle::arch::Scope::gpu); }, 32),
+             Contains("in a fence, for its answer"));
   CHECK_THAT(chain(
                  [](ListProgram& p) {
                    p.async_copy({}, ListProgram::linear(0, 4), ListProgram::linear(0, 4));

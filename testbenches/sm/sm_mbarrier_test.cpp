@@ -1,4 +1,5 @@
 // Asynchronous transaction barriers in the SM: local and remote operations, waits, and what is wrong with them.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -109,32 +110,83 @@ TEST_CASE("warps hand data over through mbarriers", "[sm][CGA-14]") {
 }
 
 TEST_CASE("a waiter goes on a shared latency behind what completes its phase", "[sm][CGA-14]") {
-  for (const bool remote : {false, true}) {
-    ClusterBench bench(2);
-    ListProgram p(8);
-    p.mbarrier_init(kBar, 1);
-    p.cluster_arrive().cluster_wait();
-    // Rank 0, warp 0 waits; warp 1 of it, or of the other CTA, arrives much later.
-    only_if(p, 4, [](const Warp& w) { return w.place.rank == 0 && w.place.warp == 0; });
-    p.mbarrier_wait(kBar, 0);
-    p.special(SpecialRegister::clock, 1);
-    p.store_registers(one_lane(), 1, ListProgram::constant(0));
-    p.exit();
-    only_if(p, 4, [=](const Warp& w) { return w.place.rank == (remote ? 1U : 0U) && w.place.warp == 1; });
-    p.compute(Unit::fp32, 5000, {}, {});
-    p.special(SpecialRegister::clock, 1);
-    p.mbarrier_arrive(Space::cluster, dsmem_address(0, kBar), 1, 0, Sync{Order::relaxed, {}, {}});
-    p.store_registers(one_lane(), 1, ListProgram::constant(128));
-    p.cluster_arrive(Order::relaxed).cluster_wait();
-    p.exit();
-    bench.launch(bench.add(p, 64, 256, 2), {0, 1});
-    bench.run_to_end();
-    REQUIRE(bench.faults.empty());
-    const auto went = bench.l2[0]->get<std::uint32_t>(0);
-    const auto arrived = bench.l2[remote ? 1 : 0]->get<std::uint32_t>(128) + 1;
-    const SmParams params;
-    const Cycle way = remote ? params.memory.cluster_latency + bench.network.latency : 0;
-    CHECK(went == arrived + way + params.memory.shared_latency);
+  // By the CTA's own address, by its address in the cluster, and from another SM; an arrival is an atomic, which takes
+  // its time wherever it comes from.
+  enum class From { own, cluster, remote };
+  for (const TimingMode mode : kModes) {
+    for (const std::uint32_t latency : {0U, 1U, 7U, 180U}) {
+      for (const From from : {From::own, From::cluster, From::remote}) {
+        CAPTURE(mode == TimingMode::at, latency, static_cast<int>(from));
+        SmParams params;
+        params.memory.mbarrier_latency = latency;
+        ClusterBench bench(2, params, mode);
+        const bool remote = from == From::remote;
+        ListProgram p(8);
+        p.mbarrier_init(kBar, 1);
+        p.cluster_arrive().cluster_wait();
+        // Rank 0, warp 0 waits; warp 1 of it, or of the other CTA, arrives much later.
+        only_if(p, 4, [](const Warp& w) { return w.place.rank == 0 && w.place.warp == 0; });
+        p.mbarrier_wait(kBar, 0);
+        p.special(SpecialRegister::clock, 1);
+        p.store_registers(one_lane(), 1, ListProgram::constant(0));
+        p.exit();
+        only_if(p, 4, [=](const Warp& w) { return w.place.rank == (remote ? 1U : 0U) && w.place.warp == 1; });
+        p.compute(Unit::fp32, 5000, {}, {});
+        p.special(SpecialRegister::clock, 1);
+        const bool own = from == From::own;
+        p.mbarrier_arrive(own ? Space::shared : Space::cluster, own ? kBar : dsmem_address(0, kBar), 1, 0,
+                          Sync{Order::relaxed, {}, {}});
+        p.store_registers(one_lane(), 1, ListProgram::constant(128));
+        p.cluster_arrive(Order::relaxed).cluster_wait();
+        p.exit();
+        bench.launch(bench.add(p, 64, 256, 2), {0, 1});
+        bench.run_to_end();
+        REQUIRE(bench.faults.empty());
+        const auto went = bench.l2[0]->get<std::uint32_t>(0);
+        const auto arrived = bench.l2[remote ? 1 : 0]->get<std::uint32_t>(128) + 1;
+        // In lt, packets cost no time on networks.
+        const Cycle network = bench.domain.cost(static_cast<std::uint32_t>(bench.network.latency));
+        const Cycle way = remote ? params.memory.cluster_latency + network : 0;
+        CHECK(went == arrived + way + params.memory.shared_latency + latency);
+      }
+    }
+  }
+}
+
+TEST_CASE("a phase that is complete is seen when its last arrival is done", "[sm][CGA-14]") {
+  for (const TimingMode mode : kModes) {
+    for (const std::uint32_t latency : {0U, 1U, 7U, 60U, 180U}) {
+      for (const std::uint32_t between : {1U, 6U, 7U, 8U, 57U, 60U, 170U, 177U, 180U, 183U, 400U}) {
+        CAPTURE(mode == TimingMode::at, latency, between);
+        SmParams params;
+        params.memory.mbarrier_latency = latency;
+        ClusterBench bench(1, params, mode);
+        ListProgram p(8);
+        p.mbarrier_init(kBar, 1);
+        p.compute(Unit::fp32, 1000, {}, {});
+        p.special(SpecialRegister::clock, 1);
+        p.mbarrier_arrive(Space::shared, kBar);
+        p.compute(Unit::fp32, between, {}, {});
+        p.special(SpecialRegister::clock, 2);
+        p.mbarrier_test(kBar, 0, 3);
+        p.mbarrier_wait(kBar, 0);
+        p.special(SpecialRegister::clock, 4);
+        for (std::uint16_t reg = 1; reg <= 4; ++reg) {
+          p.store_registers(one_lane(), reg, ListProgram::constant(128 * (reg - 1U)));
+        }
+        p.exit();
+        launch_alone(bench, p, 32);
+        bench.run_to_end();
+        REQUIRE(bench.faults.empty());
+        const auto read = [&](std::uint32_t reg) { return bench.l2[0]->get<std::uint32_t>(128 * (reg - 1)); };
+        // Operations issue a cycle behind the clock that is read before them.
+        const std::uint32_t arrived = read(1) + 1;
+        const std::uint32_t tested = read(2) + 1;
+        CHECK(read(3) == (tested >= arrived + latency ? 1U : 0U));
+        const std::uint32_t seen = std::max(tested + 1, arrived + latency) + params.memory.shared_latency;
+        CHECK(read(4) == seen);
+      }
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 // What instructions cost on an SM: latencies, chains, throughput of units, bank conflicts, barriers.
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -62,6 +63,30 @@ TEST_CASE("dependent loads that hit the L1 take 32 cycles, shared ones 29", "[sm
       const auto run = [&](std::uint64_t count) { return cycles_of(chase(space, count), 32, 1024, {}, mode); };
       CHECK(run(21) - run(11) == 10 * (space == Space::global ? 32 : 29));  // the first of them may miss
     }
+  }
+}
+
+TEST_CASE("addresses of shared memory take their time beside the data", "[sm][SM-03]") {
+  // 17 loads of a warp of which none waits for another, of one and of four wavefronts.
+  const auto cost = [](double starts, std::uint64_t stride, Space space, TimingMode mode) {
+    ListProgram p(17);
+    for (std::uint8_t to = 0; to < 17; ++to) {
+      p.load(in(space), to, [=](const Warp&, std::uint32_t lane) { return stride * lane; });
+    }
+    p.compute(Unit::fp32, 1, {{16, 1}});
+    p.exit();
+    SmParams params;
+    params.memory.shared_starts = starts;
+    return cycles_of(p, 32, 1024, params, mode);
+  };
+  for (const TimingMode mode : kModes) {
+    const Cycle quick = cost(1, 4, Space::shared, mode);
+    CHECK(cost(0.5, 4, Space::shared, mode) - quick == 16);
+    CHECK(std::abs(static_cast<double>(cost(0.8, 4, Space::shared, mode) - quick) - 16 / 4.0) <= 1);
+    // The banks limit, not the addresses.
+    CHECK(cost(0.5, 16, Space::shared, mode) == cost(1, 16, Space::shared, mode));
+    // Other memory has nothing to do with it.
+    CHECK(cost(0.5, 4, Space::global, mode) == cost(1, 4, Space::global, mode));
   }
 }
 

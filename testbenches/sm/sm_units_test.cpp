@@ -86,7 +86,7 @@ struct UnitsWithoutSystemC {
         stats(observation.stats, "gpu0.sm0"),
         ctas(params.limits.ctas),
         context{time, params, place, stats, warps, ctas, "sm", registers},
-        port(params.memory.queue),
+        port(params.memory.queue, params.memory.shared_starts),
         gate(port, params.memory),
         l1(params.memory.l1_ways, 64),
         scheduler(context, gate, supervisor),
