@@ -96,6 +96,13 @@ class AddressMap {
     return addresses;
   }
   std::uint32_t partition_of(std::uint32_t slice) const { return slice / per_partition_; }
+  // Where the memory of an instance begins and ends or, without one, all of it.
+  std::uint64_t begin_of(std::optional<std::uint32_t> instance) const {
+    return instance ? parts_[*instance].begin * kLineBytes : 0;
+  }
+  std::uint64_t end_of(std::optional<std::uint32_t> instance) const {
+    return instance ? parts_[*instance].end * kLineBytes : bytes_;
+  }
   // True if [address, address + bytes) lies in memory.
   bool contains(std::uint64_t address, std::uint64_t bytes) const {
     return bytes <= bytes_ && address <= bytes_ - bytes;

@@ -103,7 +103,7 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   void serve_by_share(L2Lanes& lanes);
   void block(const char* reason, bool on_memory);
   void unblock();
-  void respond(const PendingRequest& request, tlm::tlm_response_status status, Cycle cycles);
+  void respond(const PendingRequest& request, tlm::tlm_response_status status, const L2DataPort::Turn& turn);
   void answer_served();
   void send_commands();
   void drain();

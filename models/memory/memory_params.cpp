@@ -109,6 +109,9 @@ void L2Params::describe(ParamTable<L2Params>& t) {
   t.add("bandwidth", &L2Params::bandwidth, {Unit::bytes_per_cycle, 1, 4096},
         "bytes that a slice reads or writes per cycle for its requests",
         "two sectors; 80 slices at 1.98 GHz give 10.1 TB/s, te42kyfo/gpu-benches: 9.8 to 10.5 on H200");
+  t.add("write_bandwidth", &L2Params::write_bandwidth, {Unit::bytes_per_cycle, 1, 4096},
+        "bytes that the array of a slice takes in per cycle; while it does, reads go on, and the next write waits",
+        "assumption: as many as bandwidth; presets of Hopper parts: fitted to writes of 4.53 TB/s on GH200");
   t.add("memory_bandwidth", &L2Params::memory_bandwidth, {Unit::bytes_per_cycle, 1, 4096},
         "bytes that a slice sends to the memory per cycle", "assumption: as fast as the other side");
   t.add("atomic_rate", &L2Params::atomic_rate, {Unit::count, 1, 32},

@@ -57,6 +57,7 @@ struct L2Params {
   std::uint32_t data_latency = 68;    // cycles
   std::uint32_t memory_latency = 10;  // cycles
   std::uint32_t bandwidth = 64;       // bytes per cycle and slice
+  std::uint32_t write_bandwidth = 64;
   std::uint32_t memory_bandwidth = 64;
   std::uint32_t atomic_rate = 8;  // lane operations per cycle and slice
   std::uint32_t queue = 256;      // requests per slice

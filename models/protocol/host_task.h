@@ -84,6 +84,7 @@ enum class SubmitKind : std::uint8_t {
   control,  // changes the TPC enable table, at once and outside all streams; it is not an operation and is not answered
   share,    // changes how the machine is shared, in the same way: `share`
   close,    // the queue task `wait_for` may end once nothing is left in its queue (TSK-05); in its stream, like a wait
+  edge,     // of a graph: its kernel `operation`, which follows, waits for its kernel `wait_for`
   // Of a kernel that the host has pushed into a TMDQ of its own in memory (TSK-06).
   start,   // the TMDQ was empty: the doorbell for the task of `record`
   queued,  // it is behind operation `wait_for`: for observation only
@@ -114,6 +115,9 @@ struct SubmitPacket {
   bool held_open = false;     // of a queue task: it waits for a close operation, however empty its queue is
   // start, queued
   std::uint64_t record = 0;  // TMD of the task
+  // edge, kernel
+  bool in_graph = false;    // it is of the graph that is being launched in its stream: its packets follow each other
+  bool graph_last = false;  // the last of them, a kernel
 };
 
 enum class DoneStatus : std::uint8_t {

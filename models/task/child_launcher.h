@@ -33,6 +33,7 @@ struct LaunchPlace {
   arch::CodeStore* codes = nullptr;  // null: no task launches, or has a queue
   arch::LaunchMemory memory;
   std::uint32_t sms = 0;
+  std::uint64_t channels = 0;  // lines of streams (task/channel.h); 0: there are none
 
   // The set of pools that the task's records come from. The TMDs that the host has pushed lie in none.
   arch::LaunchMemory memory_of(const Task& task) const {

@@ -138,9 +138,17 @@ struct ContextClosed {
 struct AccessFailed {
   std::uint64_t record = 0;
 };
-using ChainEffect =
-    std::variant<ChildRead, RecordPrepared, RecordRead, ProgressWritten, ChildReady, TaskCompleted, WakeContext,
-                 RestoreCta, RestoreCga, MarkOver, EventAwaited, QueueFound, QueueClosed, ContextClosed, AccessFailed>;
+// What is read of an operation of a stream, or of a kernel of a graph, before it starts has been.
+struct DescriptorRead {
+  std::uint32_t operation = 0;
+};
+// The end of a kernel is in memory.
+struct EndReported {
+  std::uint32_t operation = 0;
+};
+using ChainEffect = std::variant<ChildRead, RecordPrepared, RecordRead, ProgressWritten, ChildReady, TaskCompleted,
+                                 WakeContext, RestoreCta, RestoreCga, MarkOver, EventAwaited, QueueFound, QueueClosed,
+                                 ContextClosed, AccessFailed, DescriptorRead, EndReported>;
 
 class LaunchChain {
  public:

@@ -4,18 +4,18 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
 #include <unordered_map>
-
-#include <fmt/format.h>
 
 #include "arch/gpu_observation.h"
 #include "arch/sm_limits.h"
 #include "common/packet_port.h"
 #include "protocol/packet_task.h"
+#include "task/graph_table.h"
+#include "task/launch_scheduler.h"
+#include "task/pushed_operations.h"
 #include "task/queue_tasks.h"
+#include "task/stream_front.h"
 #include "task/stream_table.h"
 #include "task/task.h"
 #include "task/task_params.h"
@@ -23,19 +23,17 @@
 
 namespace heddle::task {
 
-class StreamUnit final : private EventHandler {
+class StreamUnit final : private StreamFront::Client, private EventHandler {
  public:
   struct Setup {
     arch::SmLimits limits;
     CycleTime time;
-    Cycle stream_gap = 0;                    // from the end of an operation to the start of the next one of its stream
-    Cycle start_path = 0;                    // from here to a task's first launch packet on an idle machine
     const arch::CodeStore* codes = nullptr;  // null: no task launches, or has a queue
-    bool early = false;  // a kernel is handed on as soon as nothing but the gap is left: its record is written then
+    StreamFront::Costs front;
   };
 
-  StreamUnit(Timebase& timebase, std::string name, const Setup& setup, TaskLife& life, QueueTasks& queues,
-             TaskRows& rows, PacketSender<protocol::DonePacket>& done_out,
+  StreamUnit(Timebase& timebase, std::string name, const Setup& setup, TaskLife& life, LaunchScheduler& scheduler,
+             QueueTasks& queues, TaskRows& rows, PacketSender<protocol::DonePacket>& done_out,
              PacketSender<protocol::DispatchDonePacket>& dispatch_done_out, const std::string& stat_prefix);
 
   // Neither control packets nor those that share the machine: they are no operations.
@@ -43,60 +41,49 @@ class StreamUnit final : private EventHandler {
   void on_dispatch(const protocol::DispatchPacket& packet, std::uint32_t);
   // The host has pushed an operation into a TMDQ.
   void pushed(const protocol::SubmitPacket& packet);
-  // It has, with that TMD, and the operation has not ended.
-  bool awaits(std::uint32_t operation, std::uint64_t record) const {
-    const auto found = pushed_.find(operation);
-    return found != pushed_.end() && found->second.packet.record == record;
-  }
+  // Those; and what is read of operations before they start.
+  const PushedOperations& all_pushed() const { return pushed_; }
+  StreamFront& front() { return front_; }
   // The task has been started by the distributor: for statistics.
   void note_start(const Task& task);
   // The task of an operation or dispatch has ended.
   void finished(const Task& task, Cycle end);
 
   // Operations and dispatches taken in that have not ended.
-  std::size_t open() const { return streams_.open() + dispatches_.size() + pushed_.size(); }
+  std::size_t open() const { return streams_.open() + graphs_.open() + dispatches_.size() + pushed_.open(); }
   void reset();
   // `started`: the task of an operation has been read from its TMD.
   template <class Name, class Started>
   void collect_waits(WaitGraph& graph, const Name& name, const Started& started) const {
     streams_.collect_waits(graph, name);
-    for (const auto& [operation, pushed] : pushed_) {
-      if (started(operation)) continue;
-      if (pushed.behind && pushed_.count(*pushed.behind) != 0) {
-        graph.add(name(operation), "for its turn in its TMDQ, behind", name(*pushed.behind));
-      } else {
-        graph.add(name(operation), "to be started,", fmt::format("from its TMD at 0x{:x}", pushed.packet.record));
-      }
-    }
+    graphs_.collect_waits(graph, name);
+    pushed_.collect_waits(graph, name, started);
   }
 
  private:
-  static constexpr std::uint32_t kDue = 0;
-  static constexpr std::uint32_t kHoldEnds = 1;
-  struct Started {
-    std::uint32_t stream = 0;
-    Cycle released = 0;  // when nothing but the launch itself was left to wait for
-    Cycle due = 0;       // when it was ready to be sent
-  };
-
-  struct Pushed {
-    protocol::SubmitPacket packet;
-    Cycle submitted = 0;
-    std::optional<std::uint32_t> behind;  // operation
+  // What the host has submitted.
+  struct Submitted {
+    const protocol::SubmitPacket& packet;
+    Cycle when = 0;
   };
 
   const char* handler_name() const override { return name_.c_str(); }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  Submitted submitted(std::uint32_t operation) const;
   void start_ready();
-  void due(std::uint32_t stream);
-  void hold_ended(std::uint32_t stream);
-  void finish(std::uint32_t stream, Cycle start, Cycle end, protocol::DoneStatus status, const Task* task);
+  void operation_due(std::uint32_t operation) override;
+  void node_taken(std::uint32_t operation) override;
+  void begin_graph(std::uint32_t launch);
+  void finish(std::uint32_t operation, Cycle start, Cycle end, protocol::DoneStatus status, const Task* task);
+  void close_entry(std::uint32_t operation, Cycle end);
   void finish_dispatch(const protocol::DispatchDonePacket& done);
   void finish_pushed(const Task& task, Cycle end);
-  void draw(const StreamTable::Entry& entry, Cycle start, Cycle end, const Task* task);
-  void count(protocol::DoneStatus status);
-  void show_open() { stats_.open.set(static_cast<double>(open())); }
-  void progress() { ++timebase_.observation().progress; }
+  void draw(const Submitted& what, Cycle start, Cycle end, const Task* task);
+  // Something has come or gone.
+  void changed() {
+    stats_.open.set(static_cast<double>(open()));
+    ++timebase_.observation().progress;
+  }
 
   Timebase& timebase_;
   const std::string name_;
@@ -107,10 +94,10 @@ class StreamUnit final : private EventHandler {
   PacketSender<protocol::DonePacket>& done_out_;
   PacketSender<protocol::DispatchDonePacket>& dispatch_done_out_;
   StreamTable streams_;
-  std::unordered_map<std::uint32_t, Started> started_;    // by operation; looked up only
-  std::unordered_map<std::uint32_t, Cycle> dispatches_;   // arrival by operation; looked up only
-  std::map<std::uint32_t, Pushed> pushed_;                // by operation
-  std::unordered_map<std::uint32_t, Cycle> pushed_ends_;  // by stream: of its last operation; looked up only
+  GraphTable graphs_;
+  PushedOperations pushed_;
+  StreamFront front_;
+  std::unordered_map<std::uint32_t, Cycle> dispatches_;  // arrival by operation; looked up only
   StreamStats stats_;
 };
 

@@ -65,6 +65,12 @@ struct Task {
     std::optional<Cycle> until;  // absent: it has not come back
   };
 
+  // Of one that a stream of the host has.
+  struct HostStream {
+    std::uint32_t stream = 0;
+    bool reports = false;  // its end is written to the channel of its stream, if ends are
+  };
+
   struct Record {
     std::uint64_t address = 0;       // in memory; 0: it has none
     std::int32_t held_priority = 0;  // with which it is held before the task is sent
@@ -85,8 +91,8 @@ struct Task {
   bool launches = false;     // its program launches tasks: it needs a TMD
   bool launched = false;     // it has launched one
   protocol::DoneStatus status = protocol::DoneStatus::ok;
-  std::uint32_t stream = 0;  // of the host
-  std::uint32_t lent = 0;    // code to be given back
+  HostStream host;
+  std::uint32_t lent = 0;  // code to be given back
   std::optional<QueueUse> queue;
   Launch launch;
 
@@ -170,6 +176,8 @@ class TaskLife {
   virtual void task_sent_again(Task& task) = 0;
   // Its run has ended, or never began. It can be gone after the call.
   virtual void task_run_over(Task& task) = 0;
+  // Then it has ended, and that is known. It can be gone after the call.
+  virtual void task_ended(Task& task) = 0;
 
  protected:
   ~TaskLife() = default;

@@ -20,6 +20,18 @@ struct Visitor : Parts... {
 template <class... Parts>
 Visitor(Parts...) -> Visitor<Parts...>;
 
+// A kernel whose record is written is handed on early, so that this is done in the gap.
+StreamFront::Costs front_costs(const Timebase& timebase, const TaskParams& params, const TaskManager::Setup& setup) {
+  StreamFront::Costs costs;
+  costs.gap = timebase.cost(setup.time.cycles(params.stream_gap));
+  costs.start_path = timebase.cost(setup.start_path);
+  costs.front_end = timebase.cost(setup.time.cycles(params.gap.front_end));
+  costs.fetches = params.gap.fetches;
+  costs.channels = setup.place.channels;
+  costs.early = params.host_records && setup.place.memory.any();
+  return costs;
+}
+
 }  // namespace
 
 TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std::string& stat_prefix,
@@ -40,10 +52,11 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
       grow_out_(ports.grow),
       queues_(timebase.observation(), tasks_, *this, dispatcher_, scheduler_, setup.place.codes, setup.place.memory,
               ports.grow, stat_prefix),
-      streams_(timebase, name,
-               {setup.limits, setup.time, timebase.cost(setup.time.cycles(params.stream_gap)),
-                timebase.cost(setup.start_path), setup.place.codes, params.host_records && setup.place.memory.any()},
-               *this, queues_, rows_, ports.done, ports.dispatch_done, stat_prefix),
+      streams_(timebase, name, {setup.limits, setup.time, setup.place.codes, front_costs(timebase, params, setup)},
+               *this, scheduler_, queues_, rows_, ports.done, ports.dispatch_done, stat_prefix),
+      ends_(timebase, name + ".ends",
+            {timebase.cost(setup.time.cycles(params.gap.drain)), params.gap.report ? setup.place.channels : 0}, tasks_,
+            *this, scheduler_),
       events_(timebase.observation(), tasks_, scheduler_, setup.place.memory, stat_prefix),
       launcher_(timebase, {setup.limits, setup.time, setup.place}, tasks_, *this, dispatcher_, scheduler_, rows_,
                 ports.wake, ports.grow, stat_prefix) {}
@@ -150,6 +163,11 @@ void TaskManager::task_run_over(Task& task) {
   task.state = Task::State::run_over;
   if (task.queue) queues_.end(task);
   task.queue.reset();  // another task may have it now
+  const bool ran = task.status != DoneStatus::rejected && task.origin != Task::Origin::restored;
+  if (!ran || !ends_.begin(task)) task_ended(task);
+}
+
+void TaskManager::task_ended(Task& task) {
   if (task.origin == Task::Origin::restored) {
     launcher_.restored_over(task);
   } else if (task.record() != 0) {
@@ -173,7 +191,10 @@ void TaskManager::finish(std::uint32_t operation, Cycle end) {
 void TaskManager::chain_effect(const ChainEffect& effect) {
   std::visit(
       Visitor{[this](const ChildRead& task) { read(task); }, [this](const RecordPrepared& record) { prepared(record); },
-              [this](const RecordRead& record) { read(record); },
+              [this](const RecordRead& record) {
+                Task& task = tasks_.at(record.task);
+                dispatcher_.fetched(task, records_.take_over(task, record));
+              },
               [this](const ProgressWritten& progress) { dispatcher_.come_back(tasks_.at(progress.task)); },
               [this](const ChildReady& ready) { launcher_.ready(ready); },
               [this](const TaskCompleted& completed) {
@@ -198,6 +219,8 @@ void TaskManager::chain_effect(const ChainEffect& effect) {
               [this](const ContextClosed& context) {
                 if (const Task* task = tasks_.of_record(context.record)) queues_.context_closed(*task);
               },
+              [this](const DescriptorRead& read) { streams_.front().fetched(read.operation); },
+              [this](const EndReported& end) { ends_.reported(end.operation); },
               [this](const AccessFailed& access) { launcher_.failed(access); }},
       effect);
 }
@@ -205,7 +228,7 @@ void TaskManager::chain_effect(const ChainEffect& effect) {
 void TaskManager::read(const ChildRead& effect) {
   if (!arch::is_host_owner(effect.parent)) return launcher_.read(effect, true);
   const std::uint32_t operation = child_record(effect.line).operation();
-  launcher_.read(effect, streams_.awaits(operation, effect.record) && tasks_.find(operation) == nullptr);
+  launcher_.read(effect, streams_.all_pushed().awaits(operation, effect.record) && tasks_.find(operation) == nullptr);
 }
 
 void TaskManager::prepared(const RecordPrepared& effect) {
@@ -218,11 +241,6 @@ void TaskManager::prepared(const RecordPrepared& effect) {
   } else {
     dispatcher_.enlist(task);
   }
-}
-
-void TaskManager::read(const RecordRead& effect) {
-  Task& task = tasks_.at(effect.task);
-  dispatcher_.fetched(task, records_.take_over(task, effect));
 }
 
 void TaskManager::reset() {

@@ -7,6 +7,7 @@
 
 #include "common/packet_port.h"
 #include "task/child_launcher.h"
+#include "task/grid_ends.h"
 #include "task/queue_tasks.h"
 #include "task/stream_unit.h"
 #include "task/task.h"
@@ -69,11 +70,11 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   void task_sent(Task& task) override;
   void task_sent_again(Task& task) override;
   void task_run_over(Task& task) override;
+  void task_ended(Task& task) override;
   void chain_effect(const ChainEffect& effect) override;
 
   void read(const ChildRead& effect);
   void prepared(const RecordPrepared& effect);
-  void read(const RecordRead& effect);
   void finish(std::uint32_t operation, Cycle end);
 
   Timebase& timebase_;
@@ -86,6 +87,7 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   PacketSender<protocol::GrowPacket>& grow_out_;
   QueueTasks queues_;
   StreamUnit streams_;
+  GridEnds ends_;
   StreamEvents events_;
   ChildLauncher launcher_;
 };

@@ -45,10 +45,32 @@ void NestedParams::describe(ParamTable<NestedParams>& t) {
         "cycles after which something that another writer is to write is read again", "assumption");
 }
 
+void GapParams::describe(ParamTable<GapParams>& t) {
+  t.add(
+      "drain", &GapParams::drain, {Unit::ns, 0.0, 1e6},
+      "time from the last completion of a grid until it has ended: its SMs let go of what they hold of it besides CTAs "
+      "(instructions, constants, bindings), and every GPC has said so",
+      "0: nothing but CTAs is let go of");
+  t.add(
+      "report", &GapParams::report,
+      "the end of a kernel of a stream or of a graph is written to memory, and what waits for it goes on once that has "
+      "been acknowledged",
+      "off: an end is known at once");
+  t.add("front_end", &GapParams::front_end, {Unit::ns, 0.0, 1e6},
+        "time of the front end from when the end of an operation is known until it fetches the next one of the stream: "
+        "it takes the end up, and goes on in the stream's channel",
+        "0: it takes none");
+  t.add("fetches", &GapParams::fetches, {Unit::count, 0, 16},
+        "lines of memory, one after another, that are read of the next operation of a stream: its place in the "
+        "channel, and its descriptor. A kernel of a graph has one line of its own, which is read once all that it "
+        "waits for have ended",
+        "0: task management knows them");
+}
+
 void TaskParams::describe(ParamTable<TaskParams>& t) {
   t.add("stream_gap", &TaskParams::stream_gap, {Unit::ns, 0.0, 1e9},
-        "from the end of an operation to the start of the next one of its stream, at least; the model's own path "
-        "counts against it",
+        "from the end of an operation to the start of the next one of its stream, at least; what gpu.task.gap takes "
+        "and the model's own path count against it",
         "recordings of H100 SXM: at least 0.83 us, median 1.2 to 1.4 us");
   t.add("to_cwd", &TaskParams::to_cwd, {Unit::cycles, 0, 100'000}, "cycles from task management to the distributor",
         "assumption");
@@ -77,6 +99,7 @@ void TaskParams::describe(ParamTable<TaskParams>& t) {
   t.add("list_take", &TaskParams::list_take, {Unit::cycles, 0, 100'000},
         "cycles in which it takes one out, the most urgent that is in when it begins, and takes out no other",
         "assumption: hidden in to_cwd");
+  t.group("gap", &TaskParams::gap);
   t.group("nested", &TaskParams::nested);
 }
 

@@ -8,6 +8,7 @@
 #include "common/cycle.h"
 #include "common/param_fwd.h"
 #include "common/stats.h"
+#include "protocol/host_task.h"
 
 namespace heddle::task {
 
@@ -36,6 +37,19 @@ struct NestedParams {
   static void describe(ParamTable<NestedParams>& t);
 };
 
+// From the end of a kernel to the start of the next one of its stream.
+struct GapParams {
+  double drain = 0;           // ns
+  double front_end = 0;       // ns
+  std::uint32_t fetches = 0;  // lines
+  bool report = false;
+
+  // It uses lines of memory, for each stream.
+  bool uses_memory() const { return report || fetches > 0; }
+
+  static void describe(ParamTable<GapParams>& t);
+};
+
 struct TaskParams {
   double stream_gap = 1300;           // ns
   std::uint32_t to_cwd = 20;          // cycles
@@ -45,6 +59,7 @@ struct TaskParams {
   std::uint32_t list_entries = 4096;
   std::uint32_t list_insert = 0;  // cycles
   std::uint32_t list_take = 0;    // cycles
+  GapParams gap;
   NestedParams nested;
 
   static void describe(ParamTable<TaskParams>& t);
@@ -80,6 +95,13 @@ struct StreamStats : StatGroup {
                 "from when nothing but the launch held a kernel back (its submission, or the end of what it waited "
                 "for) to its first launch packet");
   Histogram& queue_time = histogram("queue_time", "ns", "from a kernel's submission to its first launch packet");
+
+  // A kernel has ended.
+  void count(protocol::DoneStatus status) {
+    kernels.add(status == protocol::DoneStatus::ok ? 1 : 0);
+    rejected.add(status == protocol::DoneStatus::rejected ? 1 : 0);
+    faulted.add(status == protocol::DoneStatus::faulted ? 1 : 0);
+  }
 };
 
 struct DispatchStats : StatGroup {

@@ -81,7 +81,12 @@ void TaskRows::after_start(TrackId waits, const Task& task, Cycle completed) {
 }
 
 void TaskRows::host(const protocol::SubmitPacket& packet, const Host& times, const Task* task) {
-  const std::string stream = observation_.streams.of(packet.stream);
+  std::string stream = observation_.streams.of(packet.stream);
+  // Kernels of a graph can run beside each other.
+  if (packet.in_graph) {
+    const std::string line = stream + " graph";
+    stream = fmt::format("{}.{}", line, lane(line, times.before, times.end));
+  }
   const TrackId runs = sink()->track(group("streams"), stream);
   Waits waits{sink()->track(group("streams"), stream + " waits"), times.before};
   std::uint64_t ctas = packet.kind == SubmitKind::kernel ? packet.kernel.grid.count() : 0;

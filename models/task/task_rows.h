@@ -47,7 +47,7 @@ struct TaskWaitRow {
 inline constexpr TaskWaitRow kTaskWaits[] = {
     {TaskWait::submission, true, false, "not submitted yet", "the host"},
     {TaskWait::stream, true, false, "waits for another stream", "an edge between streams"},
-    {TaskWait::gap, true, false, "gap between operations", "`gpu.task.stream_gap`"},
+    {TaskWait::gap, true, false, "gap between operations", "`gpu.task.stream_gap`, and what `gpu.task.gap` takes"},
     {TaskWait::launch, false, true, "its launch is on its way",
      "the steps of the launch operation, and the way to task management"},
     {TaskWait::behind, false, true, "behind NAME in its stream", "the task ahead of it in its TMDQ"},

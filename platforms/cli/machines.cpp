@@ -405,6 +405,13 @@ std::optional<workload::PacketOptions> packet_options(const Inputs& inputs, cons
   } else {
     packets.reset();
   }
+  for (const workload::Workload& workload : inputs.workloads) {
+    const auto graph = [](const workload::Op& op) { return op.graph.has_value(); };
+    if (by == workload::SubmitBy::streams || std::none_of(workload.ops.begin(), workload.ops.end(), graph)) continue;
+    throw InputError({inputs.scenario ? inputs.scenario->file : workload.name, 0, 0},
+                     "graphs are launched into streams, and this run submits in another way",
+                     "leave out `by` of `submit`, or add --submit streams");
+  }
   const std::pair<const char*, bool> given[] = {{"--format", options.format.has_value()},
                                                 {"--queues", options.queues.has_value()},
                                                 {"--copies", options.copies.has_value()},

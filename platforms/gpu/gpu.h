@@ -121,6 +121,8 @@ class Gpu : public sc_core::sc_module {
 
   Domain& domain();
   const Domain& domain() const;
+  // That of the HBM: a clock of its own where the other one may change; else the same.
+  Domain& memory_domain();
   const arch::Topology& topology() const;
   const GpuParams& params() const;
 
@@ -131,6 +133,9 @@ class Gpu : public sc_core::sc_module {
   // What has already left through done_out is the host's and may still arrive; so may writes that the host's bus has
   // already, until settled() (the register STATUS).
   void reset();
+
+  // Sets the statistics of power for what has been up to now, where energy is counted. Any number of times.
+  void settle_power();
 
   // Payloads of the front end and the L2 that are not free: few on an idle machine, as many after any number of resets.
   std::size_t payloads() const;

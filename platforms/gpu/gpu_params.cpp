@@ -12,6 +12,7 @@
 #include "cwd/cost_laws.h"
 #include "host/register_table.h"
 #include "protocol/host_packet.h"
+#include "task/channel.h"
 
 namespace heddle::gpu {
 
@@ -72,6 +73,8 @@ void GpuParams::bind(ParamBinder& binder) {
   binder.bind("gpu.hub", hub);
   binder.bind("gpu.packet", packet);
   binder.bind("gpu.copy", copy);
+  binder.bind("gpu.power", power);
+  binder.bind("gpu.power.energy", energy);
 }
 
 gpc::CgaMemoryPool GpuParams::cga_memory() const {
@@ -106,7 +109,8 @@ std::uint64_t GpuParams::local_memory(const arch::LocalMemory& memory) const {
 
 std::uint64_t GpuParams::front_end_memory() const {
   const arch::LaunchMemory memory = nested_memory();
-  return memory.any() ? task::second_halves_of(memory) : memory.base();
+  const std::uint64_t base = memory.any() ? task::second_halves_of(memory) : memory.base();
+  return task.gap.uses_memory() ? base - task::channel::kBytes : base;
 }
 
 Cycle GpuParams::start_path() const {
@@ -139,6 +143,7 @@ void GpuParams::check() const {
   }
   hbm.check();
   l2.check();
+  power.check();
   if (machine.memory % arch::kLineBytes != 0) {
     throw InputError(fmt::format("gpu.memory is {} bytes, which is not a whole number of lines", machine.memory),
                      fmt::format("make it a multiple of {} bytes", arch::kLineBytes));

@@ -18,6 +18,7 @@
 #include "host/boundary_params.h"
 #include "memory/memory_params.h"
 #include "packet/packet_params.h"
+#include "power/power_params.h"
 #include "sm/sm_params.h"
 #include "task/task_params.h"
 #include "tmau/tmau_params.h"
@@ -54,6 +55,8 @@ struct GpuParams {
   host::HubParams hub;
   packet::PacketParams packet;
   copy::CopyParams copy;
+  power::PowerParams power;
+  power::EnergyParams energy;  // of events
 
   // Binds every parameter under "gpu".
   void bind(ParamBinder& binder);
@@ -73,6 +76,8 @@ struct GpuParams {
   // Local memory of a subcontext whose threads have so many bytes: all of its blocks (PRT-06).
   std::uint64_t local_memory(const arch::LocalMemory& memory) const;
   std::uint64_t front_end_memory() const;
+  // The lines of streams (task/channel.h), the lowest of all; 0: none are used.
+  std::uint64_t channels() const { return task.gap.uses_memory() ? front_end_memory() : 0; }
 };
 
 // What stands behind the L2.

@@ -385,6 +385,7 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
     way_back_ += cost(2.0 * (params.gpc.gpm_to_mpc + params.gpc.mpc_to_sm) + params.gpc.cga_flush);
   }
   session_ = cost(session_);
+  end_ = cost(params.task.gap.drain * params.machine.clock);
 }
 
 double SoloKernel::duration(double cta_cycles) const {
@@ -400,7 +401,7 @@ double SoloKernel::duration(double cta_cycles) const {
   const double together = clustered_  ? std::min(rest, packet_ - 1)
                           : waves > 0 ? std::min(rest, (packet_ - 1) / 2)
                                       : std::max(0.0, last_level / sms_ * packet_ - 1);
-  return waves * period + (rest - together) * interval_ + way_there_ + cta_cycles + way_back_;
+  return waves * period + (rest - together) * interval_ + way_there_ + cta_cycles + way_back_ + end_;
 }
 
 std::uint64_t SoloKernel::fit(double cycles) const {

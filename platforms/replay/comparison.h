@@ -115,6 +115,7 @@ class SoloKernel {
   double interval_;   // between two CTAs at the launch port
   double packet_;     // CTAs of a large launch packet: one on every SM of a GPC, or all of a GPC_CGA
   double way_there_;  // launch packet to first instruction
+  double end_;        // of the grid, behind its last completion
   double way_back_;   // last instruction to completion at the distributor: of the CTA, or of its flushed cluster
   double session_;
   bool clustered_;

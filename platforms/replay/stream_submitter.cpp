@@ -58,6 +58,7 @@ void StreamSubmitter::plan(const StreamSubmission& what) {
       wait.wait_for = static_cast<std::uint32_t>(edge.from);
       items_.push_back({entry.when, wait});
     }
+    if (op.graph) plan_edges(*op.graph, packet, entry.when);
     items_.push_back({entry.when, packet});
     if (packet.held_open) plan_closes(workload, packet, entry.when);
   }
@@ -78,12 +79,24 @@ SubmitPacket StreamSubmitter::packet_of(const workload::Workload& workload, std:
   packet.kernel = static_cast<const arch::KernelShape&>(from.kernel);  // without its name
   if (!codes.empty()) packet.kernel.code = codes[op];
   packet.head = from.head;
+  packet.in_graph = from.graph.has_value();
+  packet.graph_last = from.graph && from.graph->last;
   if (from.queue) {
     packet.queue = from.queue->address;
     packet.entries = from.queue->entries;
     packet.held_open = !from.queue->until.empty();
   }
   return packet;
+}
+
+void StreamSubmitter::plan_edges(const workload::GraphUse& graph, const SubmitPacket& kernel, std::int64_t when) {
+  SubmitPacket edge = kernel;
+  edge.kind = SubmitKind::edge;
+  edge.graph_last = false;
+  for (const std::size_t before : graph.after) {
+    edge.wait_for = static_cast<std::uint32_t>(before);
+    items_.push_back({when, edge});
+  }
 }
 
 // In a stream of its own, which waits for all that may append to the queue.

@@ -61,6 +61,7 @@ class StreamSubmitter : public sc_core::sc_module,
   void plan(const StreamSubmission& what);
   protocol::SubmitPacket packet_of(const workload::Workload& workload, std::size_t op,
                                    const std::vector<std::uint32_t>& codes) const;
+  void plan_edges(const workload::GraphUse& graph, const protocol::SubmitPacket& kernel, std::int64_t when);
   void plan_closes(const workload::Workload& workload, const protocol::SubmitPacket& queue, std::int64_t when);
   void plan_controls(const std::vector<workload::TpcSwitch>& switches, const std::vector<TimedShare>& shares);
   void submit();

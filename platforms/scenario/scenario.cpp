@@ -27,7 +27,8 @@ constexpr std::size_t kMaxGpus = 64;
 
 class Reader {
  public:
-  explicit Reader(const std::string& file) : file_(file), submit_(file, regions_, kernels_, scenario_.workloads) {
+  explicit Reader(const std::string& file)
+      : file_(file), submit_(file, regions_, kernels_, graphs_, scenario_.workloads) {
     scenario_.file = file;
   }
 
@@ -49,6 +50,7 @@ class Reader {
     }
     read_regions(map);
     kernels_.read(list(map, "kernels"), file_, regions_, kernel_objects());
+    graphs_.read(list(map, "graphs"), file_, kernels_);
     submit_.read_streams(list(map, "streams"));
     read_submit(map);
     read_loads(list(map, "load"));
@@ -67,6 +69,7 @@ class Reader {
     // A kernel that is described and never launched is most likely a misspelling or a line too few.
     std::vector<std::string>& warnings = scenario_.workloads.front().warnings;
     for (std::string& sentence : kernels_.unused(file_)) warnings.push_back(std::move(sentence));
+    for (std::string& sentence : graphs_.unused(file_)) warnings.push_back(std::move(sentence));
     submit_.warn_of_unused();
     return std::move(scenario_);
   }
@@ -199,6 +202,7 @@ class Reader {
   Scenario scenario_;
   std::vector<MemoryRegion> regions_;
   KernelTable kernels_;
+  GraphList graphs_;
   SubmitReader submit_;
 };
 

@@ -9,7 +9,7 @@ using namespace workload;
 using namespace program;
 namespace {
 
-constexpr const char* kOperations = "kernel_op copy_op fill_op group_op";
+constexpr const char* kOperations = "kernel_op copy_op fill_op graph_op group_op";
 constexpr Form kPreset = [] {
   Form form;
   form.preset = true;
@@ -60,6 +60,8 @@ const MapSpec& scenario_spec() {
           {"queues", false, kList, "list of queues in memory that queue tasks take their entries from",
            list_of("queue")},
           {"kernels", false, kList, "list of kernels", list_of("kernel")},
+          {"graphs", false, kList, "list of graphs of kernels, each of which is launched as one operation",
+           list_of("graph")},
           {"streams", false, kList, "list of streams; one that is used and not listed has priority 0 on gpu 0",
            list_of("stream")},
           {"submit", true, kList | kMap,
@@ -176,6 +178,28 @@ const MapSpec& stream_spec() {
   return kSpec;
 }
 
+const MapSpec& graph_spec() {
+  static const MapSpec kSpec{"graph",
+                             {
+                                 {"name", true, kText, "name of the graph"},
+                                 {"nodes", true, kList, "list of its kernels", list_of("graph_node", 1)},
+                             }};
+  return kSpec;
+}
+
+const MapSpec& graph_node_spec() {
+  static const MapSpec kSpec{
+      "graph_node",
+      {
+          {"name", true, kText, "name of the node in its graph"},
+          {"kernel", true, kText, "name of a kernel of the list `kernels`"},
+          {"after", false, kText | kList, "name, or list of names, of nodes of the graph that end before it starts",
+           items(1)},
+          {"repeat", false, kInteger, "how many times it runs, one time after another; default 1", at_least(1)},
+      }};
+  return kSpec;
+}
+
 const MapSpec& submission_spec() {
   static const MapSpec kSpec{
       "submission",
@@ -248,6 +272,15 @@ const MapSpec& fill_op_spec() {
       with_common_keys({{"fill", true, kInteger | kQuantity, "bytes filled, e.g. 4 KiB", measured(Measure::bytes, 1)},
                         {"for", true, kInteger | kQuantity,
                          "time with unit for which the fill holds its stream, e.g. 1 us", kTime}})};
+  return kSpec;
+}
+
+const MapSpec& graph_op_spec() {
+  static const MapSpec kSpec{
+      "graph_op",
+      with_common_keys({{"graph", true, kText, "name of a graph of the list `graphs`: all of its kernels"},
+                        {"priority", false, kInteger,
+                         "priority of its kernels: larger is more urgent; default: that of the stream", kPriority}})};
   return kSpec;
 }
 
@@ -587,20 +620,37 @@ const MapSpec& expect_no_progress_spec() {
 }
 
 std::vector<const MapSpec*> all_specs() {
-  std::vector<const MapSpec*> specs{&scenario_spec(),     &gpu_spec(),
-                                    &kernel_spec(),       &cycles_spec(),
-                                    &cluster_spec(),      &raster_spec(),
-                                    &stream_spec(),       &submission_spec(),
-                                    &kernel_op_spec(),    &copy_op_spec(),
-                                    &fill_op_spec(),      &group_op_spec(),
-                                    &load_spec(),         &tpc_spec(),
-                                    &queue_spec(),        &queue_initial_spec(),
-                                    &subcontext_spec(),   &share_spec(),
-                                    &expect_spec(),       &memory_spec(),
-                                    &init_spec(),         &tensor_spec(),
-                                    &im2col_spec(),       &expect_memory_spec(),
-                                    &expect_fault_spec(), &expect_no_progress_spec(),
-                                    &figure_spec(),       &figure_input_spec()};
+  std::vector<const MapSpec*> specs{&scenario_spec(),
+                                    &gpu_spec(),
+                                    &kernel_spec(),
+                                    &cycles_spec(),
+                                    &cluster_spec(),
+                                    &raster_spec(),
+                                    &stream_spec(),
+                                    &submission_spec(),
+                                    &kernel_op_spec(),
+                                    &copy_op_spec(),
+                                    &fill_op_spec(),
+                                    &group_op_spec(),
+                                    &graph_spec(),
+                                    &graph_node_spec(),
+                                    &graph_op_spec(),
+                                    &load_spec(),
+                                    &tpc_spec(),
+                                    &queue_spec(),
+                                    &queue_initial_spec(),
+                                    &subcontext_spec(),
+                                    &share_spec(),
+                                    &expect_spec(),
+                                    &memory_spec(),
+                                    &init_spec(),
+                                    &tensor_spec(),
+                                    &im2col_spec(),
+                                    &expect_memory_spec(),
+                                    &expect_fault_spec(),
+                                    &expect_no_progress_spec(),
+                                    &figure_spec(),
+                                    &figure_input_spec()};
   const std::vector<const MapSpec*> programs = program_specs();
   specs.insert(specs.end(), programs.begin(), programs.end());
   return specs;

@@ -110,8 +110,11 @@ SubmitReader::StreamPlace& SubmitReader::use_stream(const std::string& name) {
 // What kind of operation a map is decides which keys it may have.
 const MapSpec& SubmitReader::kind_of(const YAML::Node& node, const std::string& thing) const {
   const MapSpec* found = nullptr;
-  const std::pair<const char*, const MapSpec*> kinds[] = {
-      {"kernel", &kernel_op_spec()}, {"copy", &copy_op_spec()}, {"fill", &fill_op_spec()}, {"group", &group_op_spec()}};
+  const std::pair<const char*, const MapSpec*> kinds[] = {{"kernel", &kernel_op_spec()},
+                                                          {"copy", &copy_op_spec()},
+                                                          {"fill", &fill_op_spec()},
+                                                          {"graph", &graph_op_spec()},
+                                                          {"group", &group_op_spec()}};
   for (const auto& [key, spec] : kinds) {
     if (!node.IsMap() || !node[key].IsDefined()) continue;
     if (found != nullptr) {
@@ -124,7 +127,7 @@ const MapSpec& SubmitReader::kind_of(const YAML::Node& node, const std::string& 
   }
   if (found == nullptr) {
     throw InputError(position(node, file_), fmt::format("{}: what to do is missing", thing),
-                     "an operation has one of the keys kernel, copy, fill, group: {kernel: gemm, stream: a}");
+                     "an operation has one of the keys kernel, copy, fill, graph, group: {kernel: gemm, stream: a}");
   }
   return *found;
 }
@@ -195,6 +198,7 @@ void SubmitReader::read_operation(const YAML::Node& node) {
       if (map.has(key)) map.fail(key, "not possible within a group");
     }
   }
+  if (&spec == &graph_op_spec()) return read_graph_op(map);
   Op op;
   std::set<std::string> argument_regions;
   if (&spec == &kernel_op_spec()) {
@@ -217,20 +221,58 @@ void SubmitReader::read_operation(const YAML::Node& node) {
 
   Workload& workload = workloads_[place.gpu];
   Submission submission{thing, place.gpu, workload.ops.size(), {}, {}};
-  total_ops_ += repeat;
-  if (total_ops_ > kMaxOps) {
-    throw InputError(map.where(), fmt::format("{}: with it there are more than {} operations", thing, kMaxOps),
-                     "use fewer operations or a smaller repeat");
-  }
+  count_ops(map, repeat);
   workload.ops.insert(workload.ops.end(), repeat, op);
-  if (map.has("id")) {
-    const std::string id = map.name("id");
-    if (!ids_.emplace(id, std::make_pair(place.gpu, workload.ops.size() - 1)).second) {
-      map.fail("id", fmt::format("there are two operations {}", id));
-    }
-  }
+  name_op(map, place.gpu);
   if (map.has("after")) submission.after = read_waits(map, "after");
   if (op.queue && map.has("until")) submission.until = read_waits(map, "until");
+  submissions_.push_back(std::move(submission));
+}
+
+void SubmitReader::count_ops(const MapReader& map, std::size_t more) {
+  total_ops_ += more;
+  if (total_ops_ > kMaxOps) {
+    throw InputError(map.where(), fmt::format("{}: with it there are more than {} operations", map.thing(), kMaxOps),
+                     "use fewer operations or a smaller repeat");
+  }
+}
+
+// The last operation so far has the id that the entry may have.
+void SubmitReader::name_op(const MapReader& map, std::size_t gpu) {
+  if (!map.has("id")) return;
+  const std::string id = map.name("id");
+  if (!ids_.emplace(id, std::make_pair(gpu, workloads_[gpu].ops.size() - 1)).second) {
+    map.fail("id", fmt::format("there are two operations {}", id));
+  }
+}
+
+// Each launch is as many operations as the graph has kernels. What the launch waits for its first one does.
+void SubmitReader::read_graph_op(const MapReader& map) {
+  if (in_group_) map.fail("graph", "not possible within a group");
+  const Graph& graph = graphs_.find(map);
+  Op op;
+  const Limits<Nanoseconds> time{Unit::ns, 0, kMaxScenarioTime};
+  op.enqueue = map.has("at") ? map.number("at", time, BareNumber::refused) : 0;
+  if (map.has("priority")) op.priority = map.number<int>("priority", kPriorities);
+  const std::size_t repeat = map.has("repeat") ? map.number<std::size_t>("repeat", {Unit::count, 1, kMaxOps}) : 1;
+  const StreamPlace& place = use_stream(map.name("stream"));
+  op.stream = place.index;
+  std::vector<Op>& ops = workloads_[place.gpu].ops;
+  Submission submission{map.thing(), place.gpu, ops.size(), {}, {}};
+  count_ops(map, repeat * graph.size());
+  for (std::size_t i = 0; i < repeat; ++i) {
+    const std::size_t first = ops.size();
+    for (const GraphNode& node : graph) {
+      op.kernel = node.kernel;
+      check_gpu(map, op, place.gpu);
+      op.graph = GraphUse{};
+      for (const std::size_t before : node.after) op.graph->after.push_back(first + before);
+      ops.push_back(op);
+    }
+    ops.back().graph->last = true;
+  }
+  name_op(map, place.gpu);
+  if (map.has("after")) submission.after = read_waits(map, "after");
   submissions_.push_back(std::move(submission));
 }
 

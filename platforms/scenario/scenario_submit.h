@@ -12,6 +12,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include "scenario/scenario_graph.h"
 #include "scenario/scenario_kernels.h"
 #include "scenario/scenario_schema.h"
 #include "workload/packet_options.h"
@@ -24,8 +25,8 @@ class SubmitReader {
  public:
   // Operations go into the workloads, one per GPU. All arguments must outlive the reader.
   SubmitReader(const std::string& file, const std::vector<workload::MemoryRegion>& regions, KernelTable& kernels,
-               std::vector<workload::Workload>& workloads)
-      : file_(file), regions_(regions), kernels_(kernels), workloads_(workloads) {}
+               GraphList& graphs, std::vector<workload::Workload>& workloads)
+      : file_(file), regions_(regions), kernels_(kernels), graphs_(graphs), workloads_(workloads) {}
 
   void read_streams(const YAML::Node& list);
   void read_operations(const YAML::Node& list);
@@ -57,6 +58,9 @@ class SubmitReader {
   const MapSpec& kind_of(const YAML::Node& node, const std::string& thing) const;
   void read_operation(const YAML::Node& node);
   void read_group(const MapReader& map);
+  void read_graph_op(const MapReader& map);
+  void count_ops(const MapReader& map, std::size_t more);
+  void name_op(const MapReader& map, std::size_t gpu);
   void read_kernel_op(const MapReader& map, workload::Op& op);
   void read_transfer(const MapReader& map, const char* key, workload::Op& op);
   void read_queue_use(const MapReader& map, workload::Op& op);
@@ -70,6 +74,7 @@ class SubmitReader {
   const std::string& file_;
   const std::vector<workload::MemoryRegion>& regions_;
   KernelTable& kernels_;
+  GraphList& graphs_;
   std::vector<workload::Workload>& workloads_;
   std::map<std::string, StreamPlace> streams_;
   std::map<std::string, std::pair<std::size_t, std::size_t>> ids_;  // GPU, and index of the last operation with that id

@@ -61,6 +61,12 @@ struct QueueUse {
   std::vector<std::size_t> until;  // it stays open until these operations have ended: indices into Workload::ops
 };
 
+// A kernel of a graph: the operations of one launch follow each other, each behind all that it waits for.
+struct GraphUse {
+  std::vector<std::size_t> after;  // of the same launch: indices into Workload::ops
+  bool last = false;               // of its launch
+};
+
 struct Op {
   OpKind kind = OpKind::kernel;
   arch::KernelRecord kernel;                                  // for copies and fills only `name` has a meaning
@@ -75,6 +81,7 @@ struct Op {
   std::optional<int> priority;            // absent: that of its stream
   bool head = false;                      // it goes to the head of the list of its priority (TSK-01)
   std::optional<QueueUse> queue;          // a queue task: a CTA for each entry of a queue (TSK-05)
+  std::optional<GraphUse> graph;          // it is launched with others, as one operation of its stream
   std::optional<Recorded> recorded;
   std::uint32_t max_active_clusters =
       0;                      // of a clustered kernel, as the recorder's driver computed it (INP-09); 0: none

@@ -41,12 +41,14 @@ class PlainBench final : public task::ChainMemory, private EventHandler {
  public:
   static constexpr Cycle kMemory = 40;
   static constexpr Cycle kStartPath = 30;
+  static constexpr std::uint64_t kChannels = std::uint64_t{1} << 42;
 
   explicit PlainBench(std::uint32_t slots, TimingMode mode = TimingMode::at, bool partitioned = false,
                       const task::TaskParams& task_params = {})
       : timebase(mode, observation),
         params(task_params),
-        place{&codes, task::nested_memory(params.nested, {std::uint64_t{1} << 40, 0, 64}), 2},
+        place{&codes, task::nested_memory(params.nested, {std::uint64_t{1} << 40, 0, 64}), 2,
+              params.gap.uses_memory() ? kChannels : 0},
         unit(timebase, "task", "gpu0.task", params, {{}, {1e-9}, kStartPath, slots, partitioned, place},
              {done, dispatch_done, task, evict, grow, wake, *this}),
         slots_(slots) {
