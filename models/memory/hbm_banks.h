@@ -201,10 +201,10 @@ struct DecodedAddress {
 // the lines of a chunk share a row. Memory of an instance is dealt to its own channels alone, in the same way (PRT-11);
 // what lies behind the memories of instances has rows behind theirs.
 //
-// Or channels belong to slices of the L2 (belong_to()): the lines of a slice, in the order in which it counts them, fill
-// rows of its own, and these are dealt in the same way to the channels that are its own. Where one number is no multiple
-// of the other, as many slices as it takes share as many channels: 80 slices and 192 channels are 16 groups of 5 and 12.
-// Their rows take turns, so that every row has lines of one slice only, if `interleave` is a row.
+// Or channels belong to slices of the L2 (belong_to()): the lines of a slice, in the order in which it counts them,
+// fill rows of its own, and these are dealt in the same way to the channels that are its own. Where one number is no
+// multiple of the other, as many slices as it takes share as many channels: 80 slices and 192 channels are 16 groups of
+// 5 and 12. Their rows take turns, so that every row has lines of one slice only, if `interleave` is a row.
 class HbmMap {
  public:
   static constexpr std::uint32_t kLineBytes = 128;

@@ -1,9 +1,9 @@
 // Writes of an L2 slice that go to memory row by row.
 //
-// Memory writes lines of one row for the price of opening it once. So when a dirty line leaves the cache, the other dirty
-// lines of its row are written with it, if they would leave soon as well: they stay, clean. The idea is that of Stuecheli,
-// Kaseridis, Daly, Hunter and John, The virtual write queue: coordinating DRAM and last-level cache policies, ISCA 2010:
-// the ways of the cache next to eviction serve the memory's scheduler as a large write queue.
+// Memory writes lines of one row for the price of opening it once. So when a dirty line leaves the cache, the other
+// dirty lines of its row are written with it, if they would leave soon as well: they stay, clean. The idea is that of
+// Stuecheli, Kaseridis, Daly, Hunter and John, The virtual write queue: coordinating DRAM and last-level cache
+// policies, ISCA 2010: the ways of the cache next to eviction serve the memory's scheduler as a large write queue.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ class L2RowWriter {
   L2RowWriter(L2Array& array, L2WriteBuffer& buffer, std::uint32_t ways, Counter& along)
       : array_(array), buffer_(buffer), ways_(ways), along_(along) {}
 
-  // So many lines of the slice, in the order in which `map` counts them, share a row of memory. `map` must outlive this.
+  // So many lines of the slice, in the order in which `map` counts them, share a row of memory. `map` must outlive
+  // this.
   void use_rows(const arch::AddressMap& map, std::uint32_t lines);
 
   // A dirty line leaves: others of its row go along, as far as the write buffer has room.
