@@ -195,6 +195,7 @@ MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, 
     if (!hbm) continue;
     slices.back()->memory_out.bind(hbm->in(s));
     slices.back()->watch(hbm->direct());
+    slices.back()->use_rows(hbm->map().row_lines());
   }
 }
 

@@ -142,6 +142,7 @@ void GpuParams::check() const {
                      "give one distance per GPC, or none");
   }
   hbm.check();
+  l2.check();
   power.check();
   if (machine.memory % arch::kLineBytes != 0) {
     throw InputError(fmt::format("gpu.memory is {} bytes, which is not a whole number of lines", machine.memory),
