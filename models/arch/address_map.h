@@ -1,6 +1,7 @@
 // Which L2 slice holds an address.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,8 +15,20 @@ namespace heddle::arch {
 // Lines are dealt to slices: every run of `slices` consecutive lines has one in each slice, in an order that depends on
 // the run, so that power-of-two strides spread as well. Slices are numbered partition by partition. The lines of an
 // instance's memory are dealt to its own slices alone, in the same way (PRT-11).
+//
+// A slice counts its lines: the run that a line is of is its number there. What lies behind the memories of instances
+// has numbers behind theirs, from a multiple of kRowLines on.
 class AddressMap {
  public:
+  // More than any row of memory holds of them: lines from a multiple on may share one.
+  static constexpr std::uint64_t kRowLines = 64;
+
+  // A line as its slice counts it.
+  struct Place {
+    std::uint32_t slice = 0;
+    std::uint64_t number = 0;
+  };
+
   // `bytes` of memory from address 0; slices a multiple of partitions.
   AddressMap(std::uint64_t bytes, std::uint32_t slices, std::uint32_t partitions) : bytes_(bytes), slices_(slices) {
     HEDDLE_CHECK(partitions > 0 && slices > 0 && slices % partitions == 0, "slices do not divide by partitions");
@@ -25,6 +38,8 @@ class AddressMap {
       : AddressMap(bytes, slices, partitions) {
     for (std::uint32_t i = 0; i < instances.count(); ++i) {
       parts_.push_back({instances.base(i) / kLineBytes, instances.base(i + 1) / kLineBytes, instances[i].slices});
+      const std::uint64_t rows = parts_.back().runs() / kRowLines + 1;
+      behind_parts_ = std::max(behind_parts_, rows * kRowLines);
     }
   }
 
@@ -35,11 +50,34 @@ class AddressMap {
   std::uint32_t slice_of(std::uint64_t address) const {
     const std::uint64_t line = address / kLineBytes;
     for (const Part& part : parts_) {
-      if (line < part.end && line >= part.begin) {
-        return part.slices[deal(line - part.begin, static_cast<std::uint32_t>(part.slices.size()))];
-      }
+      if (line < part.end && line >= part.begin) return part.slices[deal(line - part.begin, part.count())];
     }
     return deal(line, slices_);
+  }
+  // No two lines have the same.
+  Place place_of(std::uint64_t address) const {
+    const std::uint64_t line = address / kLineBytes;
+    for (const Part& part : parts_) {
+      if (line >= part.end || line < part.begin) continue;
+      return {part.slices[deal(line - part.begin, part.count())], (line - part.begin) / part.count()};
+    }
+    return {deal(line, slices_), line / slices_ + behind_parts_};
+  }
+  // The line (address / kLineBytes) of a place; none if no line of memory is there.
+  std::optional<std::uint64_t> line_at(const Place& place) const {
+    if (place.number < behind_parts_) {
+      for (const Part& part : parts_) {
+        const auto found = std::find(part.slices.begin(), part.slices.end(), place.slice);
+        if (found == part.slices.end()) continue;
+        const auto index = static_cast<std::uint32_t>(found - part.slices.begin());
+        const std::uint64_t line = part.begin + undeal(place.number, index, part.count());
+        return line < part.end ? std::optional(line) : std::nullopt;
+      }
+      return std::nullopt;
+    }
+    const std::uint64_t line = undeal(place.number - behind_parts_, place.slice, slices_);
+    const bool in_part = !parts_.empty() && line < parts_.back().end;
+    return in_part || line >= bytes_ / kLineBytes ? std::nullopt : std::optional(line);
   }
   // One address of every slice or, with an instance, of each of its slices and in its memory.
   std::vector<std::uint64_t> addresses_of_slices(std::optional<std::uint32_t> instance) const {
@@ -58,6 +96,13 @@ class AddressMap {
     return addresses;
   }
   std::uint32_t partition_of(std::uint32_t slice) const { return slice / per_partition_; }
+  // Where the memory of an instance begins and ends or, without one, all of it.
+  std::uint64_t begin_of(std::optional<std::uint32_t> instance) const {
+    return instance ? parts_[*instance].begin * kLineBytes : 0;
+  }
+  std::uint64_t end_of(std::optional<std::uint32_t> instance) const {
+    return instance ? parts_[*instance].end * kLineBytes : bytes_;
+  }
   // True if [address, address + bytes) lies in memory.
   bool contains(std::uint64_t address, std::uint64_t bytes) const {
     return bytes <= bytes_ && address <= bytes_ - bytes;
@@ -69,19 +114,31 @@ class AddressMap {
     std::uint64_t begin = 0;  // lines
     std::uint64_t end = 0;
     std::vector<std::uint32_t> slices;
+
+    std::uint32_t count() const { return static_cast<std::uint32_t>(slices.size()); }
+    std::uint64_t runs() const { return (end - begin + slices.size() - 1) / slices.size(); }
   };
 
-  static std::uint32_t deal(std::uint64_t line, std::uint32_t slices) {
-    const std::uint64_t run = line / slices;
+  // By how much the order of a run is turned.
+  static std::uint64_t turn(std::uint64_t run) {
     std::uint64_t mix = run * 0x9E37'79B9'7F4A'7C15U;
     mix ^= mix >> 32;
-    return static_cast<std::uint32_t>((line - run * slices + (mix & 0xFFFF'FFFF)) % slices);
+    return mix & 0xFFFF'FFFF;
+  }
+  static std::uint32_t deal(std::uint64_t line, std::uint32_t slices) {
+    const std::uint64_t run = line / slices;
+    return static_cast<std::uint32_t>((line - run * slices + turn(run)) % slices);
+  }
+  // The line of a run that deal() gives to a slice.
+  static std::uint64_t undeal(std::uint64_t run, std::uint32_t slice, std::uint32_t slices) {
+    return run * slices + (slice + slices - turn(run) % slices) % slices;
   }
 
   std::uint64_t bytes_;
   std::uint32_t slices_;
   std::uint32_t per_partition_ = 1;
   std::vector<Part> parts_;  // none without instances
+  std::uint64_t behind_parts_ = 0;
 };
 
 // Distributed shared memory (DSMEM): how a CTA of a CGA addresses the shared memory of the others (CGA-05).

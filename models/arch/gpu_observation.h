@@ -15,6 +15,7 @@
 #include "arch/bulk_map.h"
 #include "arch/cluster_map.h"
 #include "arch/load_map.h"
+#include "arch/power_series.h"
 #include "common/observation.h"
 #include "common/timebase.h"
 
@@ -203,6 +204,7 @@ struct GpuObservation : Observation {
   LoadMap load_map;
   ClusterMap clusters;
   BulkMap bulk{stats, prefix};
+  PowerSeries power;  // while somebody looks: a governor or a timeline
   LaunchedKernels launched;
   Absences absences;
   CtaListener* ctas = nullptr;  // null: off

@@ -203,6 +203,7 @@ bool CodeStore::is_lent(std::uint32_t code) const {
 std::uint32_t CodeStore::add(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel) {
   HEDDLE_CHECK(program != nullptr, "a code without a program");
   return enter({std::move(program),
+                0,
                 kernel.grid,
                 kernel.block,
                 kernel.shared_bytes,
@@ -232,6 +233,7 @@ std::uint32_t CodeStore::lend(std::uint32_t program, const KernelShape& kernel, 
                        covers(kernel.grid.z, kernel.block.z, all.z)),
       "a grid that does not cover its work-items");
   return enter({at(program).program,
+                at(program).text,
                 kernel.grid,
                 kernel.block,
                 kernel.shared_bytes,
@@ -247,13 +249,22 @@ std::uint32_t CodeStore::lend(std::uint32_t program, const KernelShape& kernel, 
   HEDDLE_CHECK(has(program), "a queue task of a program that nobody added");
   HEDDLE_CHECK(queue.any(), "a queue task without a queue");
   const Dim3 row{kMaxGridX, 1, 1};
-  return enter(
-      {at(program).program, row, kernel.block, kernel.shared_bytes, kernel.local_bytes, kernel.cluster, {}, 0, queue},
-      true);
+  return enter({at(program).program,
+                at(program).text,
+                row,
+                kernel.block,
+                kernel.shared_bytes,
+                kernel.local_bytes,
+                kernel.cluster,
+                {},
+                0,
+                queue},
+               true);
 }
 
 std::uint32_t CodeStore::enter(Code code, bool lent) {
   const std::uint32_t index = entries_.take();
+  if (!lent) code.text = index;
   entries_[index] = {std::move(code), lent};
   lent_ += lent ? 1 : 0;
   return index + 1;

@@ -90,6 +90,7 @@ struct QueueGeometry {
 // A program as one launch runs it.
 struct Code {
   std::shared_ptr<const WarpProgram> program;
+  std::uint32_t text = 0;  // number of its machine code in memory: launches of the program have the same
   Dim3 grid;
   Dim3 block;
   std::uint32_t shared_bytes = 0;  // per CTA, as the kernel asked

@@ -28,6 +28,32 @@ sc_core::sc_time sc_time_of(Picoseconds time) {
   return sc_core::sc_time::from_value(time * its.ticks_per_pico / its.picos_per_tick);
 }
 
+Clock::Ticks Clock::ticks_for(double gigahertz) {
+  const double tick_seconds = sc_core::sc_get_time_resolution().to_seconds();
+  const double ticks = 1e-9 / gigahertz / tick_seconds;
+  if (!(ticks >= 2.0)) {
+    throw InputError(
+        "the simulation's time resolution is too coarse for a clock of " + std::to_string(gigahertz) + " GHz",
+        "set a resolution of 1 ps (SystemC's default) before elaboration");
+  }
+  return static_cast<Ticks>(std::llround(ticks));
+}
+
+Clock::Ticks Clock::ticks_before(Cycle cycle) const {
+  const auto behind = std::upper_bound(before_.begin(), before_.end(), cycle,
+                                       [](Cycle value, const Stretch& item) { return value < item.from.cycle; });
+  const Stretch& in = *(behind - 1);  // the first begins with cycle 0
+  return in.from.ticks + (cycle - in.from.cycle) * in.period;
+}
+
+Cycle Clock::cycle_before(Ticks ticks) const {
+  const auto behind = std::upper_bound(before_.begin(), before_.end(), ticks,
+                                       [](Ticks value, const Stretch& item) { return value < item.from.ticks; });
+  if (behind == before_.begin()) return 0;
+  const Stretch& in = *(behind - 1);
+  return in.from.cycle + (ticks - in.from.ticks + in.period - 1) / in.period;
+}
+
 Domain::Domain(const sc_core::sc_module_name& name, double clock_ghz, TimingMode mode, Cycle run_ahead,
                Observation& observation)
     : sc_core::sc_module(name), Timebase(mode, observation), clock_(clock_ghz), run_ahead_(run_ahead) {
@@ -64,6 +90,11 @@ void Domain::drain() {
         break;
       }
     }
+    if (cycle >= next_tick_) {
+      next_tick_ = ticker_->on_tick(next_tick_, cycle);
+      HEDDLE_CHECK(next_tick_ > cycle, "a ticker asked for a cycle that has begun");
+      continue;  // the cycle may begin later now
+    }
     try {
       queue_.run_cycle();
     } catch (...) {
@@ -84,6 +115,11 @@ void Domain::schedule_from_outside(Cycle when, EventHandler& handler, std::uint3
   wake_at(when);
 }
 
+void Domain::change_clock(double gigahertz, Cycle tick) {
+  HEDDLE_CHECK(draining_, "a clock was changed by somebody who was not called for it");
+  clock_.change(gigahertz, std::max(tick, clock_.cycle_at(sc_core::sc_time::from_value(stamp_))));
+}
+
 void Domain::wake_at(Cycle when) {
   if (when >= armed_) return;
   armed_ = when;
@@ -96,6 +132,7 @@ void Domain::reset() {
   wake_.cancel();
   armed_ = kNever;
   clock_.set_origin(sc_core::sc_time_stamp());
+  next_tick_ = first_tick_;
   reset_items();
 }
 

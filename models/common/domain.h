@@ -21,33 +21,45 @@ sc_core::sc_time sc_time_of(Picoseconds time);
 
 // A clock that nobody toggles: a period and an origin. The period is a whole number of the simulation's time
 // resolution, so that conversions are exact: 1.755 GHz becomes 570 ps (0.03 % slow) at the usual 1 ps.
+//
+// The period can change with the beginning of a cycle. Cycles keep their numbers, and those before keep their times:
+// what was, and is told in cycles, is converted with the period that held then. period() and the conversions of
+// durations are those of now.
 class Clock {
  public:
   using Ticks = sc_core::sc_time::value_type;
 
-  explicit Clock(double gigahertz) {
-    const double tick_seconds = sc_core::sc_get_time_resolution().to_seconds();
-    const double ticks = 1e-9 / gigahertz / tick_seconds;
-    if (!(ticks >= 2.0)) {
-      throw InputError(
-          "the simulation's time resolution is too coarse for a clock of " + std::to_string(gigahertz) + " GHz",
-          "set a resolution of 1 ps (SystemC's default) before elaboration");
-    }
-    period_ = static_cast<Ticks>(std::llround(ticks));
-  }
+  explicit Clock(double gigahertz) : period_(ticks_for(gigahertz)), first_period_(period_) {}
 
   sc_core::sc_time period() const { return sc_core::sc_time::from_value(period_); }
   double gigahertz() const { return 1e-9 / period().to_seconds(); }
 
-  // Cycle 0 begins at the origin: the start of simulation or the last reset.
-  void set_origin(const sc_core::sc_time& origin) { origin_ = origin.value(); }
-  sc_core::sc_time time_of(Cycle cycle) const { return sc_core::sc_time::from_value(origin_ + cycle * period_); }
+  // Cycle 0 begins at the origin: the start of simulation or the last reset. The period is again the first one.
+  void set_origin(const sc_core::sc_time& origin) {
+    before_.clear();
+    period_ = first_period_;
+    base_ = {0, origin.value()};
+  }
+  // From the beginning of `cycle` on, which does not lie before the last change.
+  void change(double gigahertz, Cycle cycle) {
+    HEDDLE_CHECK(cycle >= base_.cycle, "a clock was changed before its last change");
+    const Ticks period = ticks_for(gigahertz);
+    if (period == period_) return;
+    const Base next{cycle, ticks_of(cycle)};
+    if (cycle > base_.cycle) before_.push_back({base_, period_});
+    base_ = next;
+    period_ = period;
+  }
+  sc_core::sc_time time_of(Cycle cycle) const { return sc_core::sc_time::from_value(ticks_of(cycle)); }
   // The first cycle that begins at or after `time`.
   Cycle cycle_at(const sc_core::sc_time& time) const {
     const Ticks ticks = time.value();
-    return ticks <= origin_ ? 0 : (ticks - origin_ + period_ - 1) / period_;
+    if (ticks <= base_.ticks) return before_.empty() || ticks == base_.ticks ? base_.cycle : cycle_before(ticks);
+    return base_.cycle + (ticks - base_.ticks + period_ - 1) / period_;
   }
-  Ticks ticks_of(Cycle cycle) const { return origin_ + cycle * period_; }
+  Ticks ticks_of(Cycle cycle) const {
+    return cycle >= base_.cycle ? base_.ticks + (cycle - base_.cycle) * period_ : ticks_before(cycle);
+  }
 
   // Cycles that cover a duration in nanoseconds, rounded to the nearest.
   Cycle cycles_for_ns(double ns) const {
@@ -56,8 +68,35 @@ class Clock {
   double ns_for_cycles(double cycles) const { return cycles * period().to_seconds() * 1e9; }
 
  private:
-  Ticks period_ = 1;
-  Ticks origin_ = 0;
+  // A cycle, and when it begins.
+  struct Base {
+    Cycle cycle = 0;
+    Ticks ticks = 0;
+  };
+  struct Stretch {
+    Base from;
+    Ticks period = 1;
+  };
+  static Ticks ticks_for(double gigahertz);
+  Ticks ticks_before(Cycle cycle) const;
+  Cycle cycle_before(Ticks ticks) const;
+
+  Ticks period_;
+  Ticks first_period_;
+  Base base_;                    // since when period_ holds
+  std::vector<Stretch> before_;  // in order of time
+};
+
+// Somebody who is to be called at cycles that he names himself: before the first event that is due then or later, so
+// that a machine that rests is not woken for it, however long it rests.
+class Ticker {
+ public:
+  // No event has been run in cycle `tick` or since; that of cycle `next`, at `tick` or later, is about to be. Returns
+  // the cycle of the next call, later than `next`.
+  virtual Cycle on_tick(Cycle tick, Cycle next) = 0;
+
+ protected:
+  ~Ticker() = default;
 };
 
 // All blocks of a domain enter their events into its one queue, and its one SC_METHOD runs them. While no other process
@@ -99,6 +138,15 @@ class Domain : public sc_core::sc_module, public Timebase, private CheckContext 
   };
   const CallHint& call_hint() const { return call_hint_; }
 
+  // The first call is that of cycle `first` after each reset. It changes no order of events.
+  void set_ticker(Ticker& ticker, Cycle first) {
+    ticker_ = &ticker;
+    first_tick_ = next_tick_ = first;
+  }
+  // For a ticker, from inside its call: from the tick on, or from now if that has gone by while the machine rested.
+  // What has been entered for a cycle stays there: work that is under way takes as many cycles as it would have.
+  void change_clock(double gigahertz, Cycle tick);
+
   // Drops every event, resets every block and link, and lets cycle 0 begin now. Not to be called from inside an event.
   void reset();
   // Simulated time of the last event that was run.
@@ -124,6 +172,9 @@ class Domain : public sc_core::sc_module, public Timebase, private CheckContext 
   Clock::Ticks stamp_ = 0;  // while draining: sc_time_stamp()
   std::uint64_t wakeups_ = 0;
   CallHint call_hint_;
+  Ticker* ticker_ = nullptr;
+  Cycle first_tick_ = kNever;
+  Cycle next_tick_ = kNever;
 };
 
 // A call of the domain's, as long as it lives.

@@ -14,7 +14,7 @@
 namespace heddle {
 namespace {
 
-enum class Family { number, cycles, time, bytes, frequency, rate, byte_rate, percent };
+enum class Family { number, cycles, time, bytes, frequency, rate, byte_rate, percent, energy, power, voltage, length };
 
 // One spelling of a unit, worth 10^tens * 2^twos of its family's base. The first spelling of a unit is the one we
 // print.
@@ -53,6 +53,11 @@ constexpr std::array kSpellings = {
     Spelling{"B/cycle", Unit::bytes_per_cycle, Family::byte_rate, 0, 0},
     Spelling{"%", Unit::percent, Family::percent, 0, 0},
     Spelling{"percent", Unit::percent, Family::percent, 0, 0},
+    Spelling{"pJ", Unit::pj, Family::energy, -12, 0},
+    Spelling{"nJ", Unit::nj, Family::energy, -9, 0},
+    Spelling{"W", Unit::watts, Family::power, 0, 0},
+    Spelling{"V", Unit::volts, Family::voltage, 0, 0},
+    Spelling{"mm", Unit::mm, Family::length, 0, 0},
 };
 
 const Spelling& spelling_of(Unit unit) {

@@ -30,6 +30,11 @@ enum class Unit {
   per_cycle,
   bytes_per_cycle,
   percent,
+  pj,
+  nj,
+  watts,
+  volts,
+  mm,
 };
 
 // "cycles", "KiB", "GHz"; empty for `none` and `count`.

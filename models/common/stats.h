@@ -103,6 +103,16 @@ class Stats {
   // What there is, by path.
   std::vector<Description> descriptions() const;
 
+  // How many there are; their number only grows.
+  std::size_t size() const { return entries_.size(); }
+  // Calls visit(path, counter) for each counter, by path.
+  template <class Visit>
+  void for_each_counter(Visit&& visit) const {
+    for (const auto& [path, entry] : entries_) {
+      if (entry.counter) visit(path, static_cast<const Counter&>(*entry.counter));
+    }
+  }
+
   void clear();
   // From path to {value, unit, description}. A histogram appears as path.count, .mean, .min, .max, .p50, .p95, .p99;
   // a gauge that was higher once also as path.max.

@@ -15,10 +15,14 @@ namespace {
 constexpr std::uint32_t kSectorBytes = 32;
 constexpr std::uint32_t kSectors = HbmMap::kLineBytes / kSectorBytes;
 
-HbmMap map_of(const HbmParams& params, std::uint32_t slices, const arch::Instances& instances) {
+HbmMap map_of(const HbmParams& params, std::uint64_t bytes, std::uint32_t slices, const arch::Instances& instances) {
   params.check();
   const HbmTable& table = table_of(params.standard);
   HbmMap map(params.channels, table.groups * table.banks_per_group, table.row_bytes, params.interleave);
+  if (params.channels_of == HbmChannelsOf::slices) {
+    map.belong_to(arch::AddressMap(bytes, slices, 1, instances));
+    return map;
+  }
   for (std::uint32_t i = 0; i < instances.count(); ++i) {
     map.add_part(instances.base(i), instances.base(i + 1), instances.channels_of(i, slices, params.channels));
   }
@@ -63,7 +67,7 @@ Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     : Block(name, domain, path),
       storage_(bytes),
       direct_(storage_),
-      map_(map_of(params, ports, instances)),
+      map_(map_of(params, bytes, ports, instances)),
       timing_(params, domain.clock().ns_for_cycles(1)),
       counters_(domain.observation().stats, domain.observation().prefix + "." + path),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),

@@ -28,7 +28,8 @@ class Hbm : public Block {
  public:
   // `bytes` of memory from address 0; `ports` sockets, each of which reaches all of it.
   // `shares`: how subcontexts share a channel, where requests say whose they are (PRT-11); must outlive it; null: they
-  // are all alike. `instances`: whose memory lies in channels of their own; each socket is that of a slice then.
+  // are all alike. `instances`: whose memory lies in channels of their own; each socket is that of a slice then, as it
+  // is where channels belong to slices.
   Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HbmParams& params,
       std::uint64_t bytes, std::uint32_t ports, const arch::BandwidthTable* shares = nullptr,
       const arch::Instances& instances = {});

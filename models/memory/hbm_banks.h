@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "arch/address_map.h"
 #include "common/bits.h"
 #include "common/error.h"
 #include "common/stats.h"
@@ -197,6 +200,11 @@ struct DecodedAddress {
 // first, and the bank is XORed with a hash of the row. So streams and strides of powers of two spread over both, and
 // the lines of a chunk share a row. Memory of an instance is dealt to its own channels alone, in the same way (PRT-11);
 // what lies behind the memories of instances has rows behind theirs.
+//
+// Or channels belong to slices of the L2 (belong_to()): the lines of a slice, in the order in which it counts them,
+// fill rows of its own, and these are dealt in the same way to the channels that are its own. Where one number is no
+// multiple of the other, as many slices as it takes share as many channels: 80 slices and 192 channels are 16 groups of
+// 5 and 12. Their rows take turns, so that every row has lines of one slice only, if `interleave` is a row.
 class HbmMap {
  public:
   static constexpr std::uint32_t kLineBytes = 128;
@@ -212,6 +220,15 @@ class HbmMap {
   }
 
   std::uint32_t channels() const { return channels_; }
+  // From now on a channel has lines of its slices alone.
+  void belong_to(const arch::AddressMap& slices) {
+    slices_ = slices;
+    const std::uint32_t groups = std::gcd(slices.slices(), channels_);
+    group_slices_ = slices.slices() / groups;
+    group_channels_ = channels_ / groups;
+  }
+  // Consecutive lines of a slice that share a row; 1 if rows have lines of all slices.
+  std::uint32_t row_lines() const { return slices_ ? (1U << row_bits_) / kLineBytes : 1; }
   // Memory [begin, end), multiples of a row, lies in those channels alone. Parts follow each other from address 0 on.
   void add_part(std::uint64_t begin, std::uint64_t end, std::vector<std::uint32_t> channels) {
     const std::uint64_t held = (end - begin + channels.size() - 1) / channels.size();  // by each of them
@@ -223,6 +240,7 @@ class HbmMap {
   }
 
   DecodedAddress decode(std::uint64_t address) const {
+    if (slices_) return decode_of_slice(address);
     for (const Part& part : parts_) {
       if (address >= part.end || address < part.begin) continue;
       DecodedAddress decoded = deal(address - part.begin, static_cast<std::uint32_t>(part.channels.size()));
@@ -239,6 +257,16 @@ class HbmMap {
     std::uint64_t end = 0;
     std::vector<std::uint32_t> channels;
   };
+
+  DecodedAddress decode_of_slice(std::uint64_t address) const {
+    const arch::AddressMap::Place place = slices_->place_of(address);
+    const std::uint64_t in_slice = place.number * kLineBytes + address % kLineBytes;
+    const std::uint64_t row = (in_slice >> row_bits_) * group_slices_ + place.slice % group_slices_;
+    const std::uint64_t in_row = in_slice & ((std::uint64_t{1} << row_bits_) - 1);
+    DecodedAddress decoded = deal(row << row_bits_ | in_row, group_channels_);
+    decoded.channel += place.slice / group_slices_ * group_channels_;
+    return decoded;
+  }
 
   DecodedAddress deal(std::uint64_t address, std::uint32_t channels) const {
     const std::uint64_t chunk = address >> chunk_bits_;
@@ -273,6 +301,9 @@ class HbmMap {
   std::vector<Part> parts_;  // none without instances
   std::uint64_t most_held_ = 0;
   std::uint64_t shift_ = 0;
+  std::optional<arch::AddressMap> slices_;  // none: channels belong to all of them
+  std::uint32_t group_slices_ = 1;          // that share channels
+  std::uint32_t group_channels_ = 1;        // of these
 };
 
 }  // namespace heddle::memory

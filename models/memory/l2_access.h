@@ -42,6 +42,21 @@ struct LineMask {
   bool operator==(const LineMask& other) const { return low == other.low && high == other.high; }
 };
 
+// Neighbouring sectors of a line.
+struct SectorRun {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+  std::uint32_t mask() const { return ((1U << count) - 1) << first; }  // bit = sector
+};
+
+// Takes the lowest run out of a set of sectors that is not empty.
+inline SectorRun take_run(std::uint32_t& sectors) {
+  const std::uint32_t first = bits::lowest(sectors);
+  const SectorRun run{first, bits::lowest(~std::uint64_t{sectors >> first})};
+  sectors &= ~run.mask();
+  return run;
+}
+
 // The bytes of `mask`, from one image of a line to another.
 void copy_bytes(std::uint8_t* to, const std::uint8_t* from, const LineMask& mask);
 

@@ -18,8 +18,8 @@ bool leaves_before(const L2Line& a, const L2Line& b) {
 
 }  // namespace
 
-L2Array::L2Array(std::uint32_t lines, std::uint32_t ways, std::uint32_t slices)
-    : lines_(lines), ways_(ways), slices_(slices), sets_(lines / ways) {
+L2Array::L2Array(std::uint32_t lines, std::uint32_t ways, std::uint32_t slices, std::uint32_t fetch_sectors)
+    : lines_(lines), ways_(ways), slices_(slices), fetch_sectors_(fetch_sectors), sets_(lines / ways) {
   HEDDLE_CHECK(sets_ > 0 && lines % ways == 0, "the lines of a slice do not make whole sets");
   reset();
 }
@@ -42,6 +42,15 @@ std::uint32_t L2Array::victim(std::uint64_t line) const {
     if (best == kNone || leaves_before(state, states_[best])) best = i;
   }
   return best;
+}
+
+std::uint32_t L2Array::older_than(std::uint32_t index) const {
+  const std::uint32_t first = index / ways_ * ways_;
+  std::uint32_t older = 0;
+  for (std::uint32_t i = first; i < first + ways_; ++i) {
+    if (tags_[i] != 0 && states_[i].used < states_[index].used) ++older;
+  }
+  return older;
 }
 
 void L2Array::apply(const L2Access& access, std::uint32_t index) {

@@ -31,7 +31,8 @@ class L2Array {
   static constexpr std::uint64_t kUses = (std::uint64_t{1} << 56) - 1;  // enough for any run
 
   // `lines`: a multiple of `ways`. Lines are dealt out to `slices` slices in turn, which decides the set.
-  L2Array(std::uint32_t lines, std::uint32_t ways, std::uint32_t slices);
+  // `fetch_sectors`: a power of two: a miss fetches all of an aligned group of so many.
+  L2Array(std::uint32_t lines, std::uint32_t ways, std::uint32_t slices, std::uint32_t fetch_sectors = 1);
 
   // Where a line (address / 128) is; kNone if it is not here.
   std::uint32_t find(std::uint64_t line) const {
@@ -47,6 +48,19 @@ class L2Array {
   std::uint32_t victim(std::uint64_t line) const;
   void place(std::uint32_t index, std::uint64_t line) { tags_[index] = static_cast<std::uint32_t>(line + 1); }
   void drop(std::uint32_t index);
+  // Lines of its set that were used less recently.
+  std::uint32_t older_than(std::uint32_t index) const;
+  // Sectors to fetch if the access needs some that are not here.
+  std::uint32_t fetched(const L2Access& access, const LineMask& valid) const {
+    const std::uint32_t sectors = access.fetched(valid);
+    if (fetch_sectors_ == 1 || sectors == 0) return sectors;
+    std::uint32_t widened = 0;
+    for (std::uint32_t first = 0; first < arch::kSectorsPerLine; first += fetch_sectors_) {
+      const std::uint32_t group = SectorRun{first, fetch_sectors_}.mask();
+      if ((sectors & group) != 0) widened |= group;
+    }
+    return (LineMask::sectors(widened) & ~valid).touched();
+  }
   bool occupied(std::uint32_t index) const { return tags_[index] != 0; }
   std::uint64_t line_at(std::uint32_t index) const { return tags_[index] - 1; }
 
@@ -94,6 +108,7 @@ class L2Array {
   std::uint32_t lines_;
   std::uint32_t ways_;
   std::uint32_t slices_;
+  std::uint32_t fetch_sectors_;
   std::uint32_t sets_;
   ZeroedArray<std::uint32_t> tags_;  // 1 + line number; 0: empty
   ZeroedArray<L2Line> states_;

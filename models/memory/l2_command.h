@@ -18,6 +18,8 @@ struct L2Config {
   std::uint32_t mshrs = 16;
   std::uint32_t mshr_targets = 32;  // requests that wait for lines, over all MSHRs
   std::uint32_t write_buffer = 8;
+  std::uint32_t eager_ways = 0;
+  std::uint32_t fetch_sectors = 1;
 };
 
 struct L2Counters : StatGroup {
@@ -26,6 +28,7 @@ struct L2Counters : StatGroup {
   Counter& merges = counter("merges", "requests", "requests that waited behind an earlier one for the same line");
   Counter& fills = counter("fills", "sectors", "sectors read from memory");
   Counter& write_backs = counter("write_backs", "sectors", "sectors written to memory");
+  Counter& written_along = counter("written_along", "lines", "lines written back because one of their row left");
   Counter& write_errors =
       counter("write_errors", "transfers", "write-backs that memory has refused: their bytes are lost");
 
@@ -71,21 +74,6 @@ class L2Memory {
  protected:
   ~L2Memory() = default;
 };
-
-// Neighbouring sectors of a line.
-struct SectorRun {
-  std::uint32_t first = 0;
-  std::uint32_t count = 0;
-  std::uint32_t mask() const { return ((1U << count) - 1) << first; }  // bit = sector
-};
-
-// Takes the lowest run out of a set of sectors that is not empty.
-inline SectorRun take_run(std::uint32_t& sectors) {
-  const std::uint32_t first = bits::lowest(sectors);
-  const SectorRun run{first, bits::lowest(~std::uint64_t{sectors >> first})};
-  sectors &= ~run.mask();
-  return run;
-}
 
 // A run of sectors that memory is to read or write.
 struct L2Command {

@@ -7,9 +7,10 @@ namespace heddle::memory {
 
 L2Core::L2Core(const L2Config& config, L2Counters& counters)
     : counters_(counters),
-      array_(config.lines, config.ways, config.slices),
+      array_(config.lines, config.ways, config.slices, config.fetch_sectors),
       mshrs_(config.mshrs, config.mshr_targets),
       write_buffer_(config.write_buffer, counters, commands_, *this),
+      row_writer_(array_, write_buffer_, config.eager_ways, counters.written_along),
       flush_(array_, write_buffer_, served_),
       blocking_(array_, poison_, write_buffer_, counters) {
   HEDDLE_CHECK(config.mshrs > 0 && config.mshrs < 0xFFFF && config.mshr_targets > 0 && config.write_buffer > 0,
@@ -33,13 +34,13 @@ L2Lanes::Cost cost_of(const L2Core& core, const L2Access& access) {
   const std::uint32_t dirty = changes ? access.bytes.touched() : 0;
   const std::uint32_t index = core.array().find(access.line);
   if (index == L2Array::kNone) {
-    cost.fetched = bits::count(access.fetched(LineMask()));
+    cost.fetched = bits::count(core.array().fetched(access, LineMask()));
     cost.dirtied = bits::count(dirty);
     return cost;
   }
   const L2Line& line = core.array().state(index);
   const std::uint32_t asked = line.mshr == 0 ? 0U : core.mshrs()[line.mshr - 1U].pending;
-  cost.fetched = bits::count(access.fetched(line.valid) & ~asked);
+  cost.fetched = bits::count(core.array().fetched(access, line.valid) & ~asked);
   cost.dirtied = bits::count(dirty & ~std::uint32_t{line.dirty});
   return cost;
 }
@@ -75,12 +76,13 @@ L2Core::Outcome L2Core::serve(const L2Access& access, void* request) {
       if (array_.state(index).dirty != 0) {
         if (write_buffer_.full()) return stalls(Stall::write_buffer);
         write_buffer_.start(write_buffer_.take(array_, index));
+        row_writer_.write_along(array_.line_at(index));
       }
       array_.drop(index);
     }
     array_.place(index, access.line);
   }
-  if (missing != 0) return primary_miss(access, index, access.fetched(array_.state(index).valid), request);
+  if (missing != 0) return primary_miss(access, index, array_.fetched(access, array_.state(index).valid), request);
   counters_.count_hit(access);
   take_effect(access, index);
   return Outcome::done;
@@ -102,7 +104,7 @@ L2Core::Outcome L2Core::primary_miss(const L2Access& access, std::uint32_t index
 L2Core::Outcome L2Core::secondary_miss(const L2Access& access, std::uint32_t index, void* request) {
   const std::uint32_t number = array_.state(index).mshr - 1U;
   const std::uint32_t missing = access.missing(array_.state(index).valid);
-  const std::uint32_t more = access.fetched(array_.state(index).valid) & ~std::uint32_t{mshrs_[number].pending};
+  const std::uint32_t more = array_.fetched(access, array_.state(index).valid) & ~std::uint32_t{mshrs_[number].pending};
   if (access.kind == L2Access::Kind::prefetch) {
     if (more != 0) fetch(number, more, access.owner());
     return Outcome::done;

@@ -19,6 +19,7 @@
 #include "memory/l2_ingress.h"
 #include "memory/l2_lanes.h"
 #include "memory/l2_memory_port.h"
+#include "memory/l2_row_writer.h"
 #include "memory/l2_write_buffer.h"
 
 namespace heddle::memory {
@@ -54,6 +55,7 @@ class L2Core : private L2WriteBuffer::Listener {
   int serve_blocking(const L2Access& access, L2Memory& memory) { return blocking_.serve(access, memory); }
 
   const L2Array& array() const { return array_; }
+  L2RowWriter& row_writer() { return row_writer_; }
 
   // Puts newer bytes than memory's over the image of a line; the result says which.
   LineMask overlay(std::uint64_t line, std::uint8_t* image) const;
@@ -104,6 +106,7 @@ class L2Core : private L2WriteBuffer::Listener {
   L2Mshrs mshrs_;
   L2CommandQueue commands_;
   L2WriteBuffer write_buffer_;
+  L2RowWriter row_writer_;
   std::vector<Served> served_;
   L2Flush flush_;
   L2BlockingPath blocking_;

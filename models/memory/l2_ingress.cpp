@@ -95,7 +95,7 @@ int L2BlockingPath::read(const L2Access& access, std::uint32_t sectors, std::uin
 }
 
 int L2BlockingPath::fetch(std::uint32_t index, const L2Access& access, L2Memory& memory) {
-  const std::uint32_t sectors = access.fetched(array_.state(index).valid);
+  const std::uint32_t sectors = array_.fetched(access, array_.state(index).valid);
   std::array<std::uint8_t, arch::kLineBytes> image{};
   ++array_.state(index).pinned;
   const int status = read(access, sectors, image.data(), memory);

@@ -121,40 +121,52 @@ class L2Flush {
 // The data port of an L2 slice: one access at a time, for as many cycles as its bytes take.
 class L2DataPort {
  public:
+  // What a request takes of it.
+  struct Turn {
+    Cycle port = 1;
+    Cycle writing = 0;  // of the array's way in, from the same cycle on
+  };
+
   explicit L2DataPort(const L2Params& params) : atomic_rate_(params.atomic_rate) {
     for (std::uint32_t i = 0; i <= arch::kSectorsPerLine; ++i) {
       const std::uint32_t bytes = i * arch::kSectorBytes;
       sector_cycles_[i] = std::max<Cycle>(1, (bytes + params.bandwidth - 1) / params.bandwidth);
+      write_cycles_[i] = std::max<Cycle>(1, (bytes + params.write_bandwidth - 1) / params.write_bandwidth);
     }
   }
 
-  Cycle cycles_of(const L2Access& access) const {
+  Turn turn_of(const L2Access& access) const {
+    const std::uint32_t sectors = bits::count(access.bytes.touched());
     switch (access.kind) {
       case L2Access::Kind::read:
+        return {sector_cycles_[sectors], 0};
       case L2Access::Kind::write:
-        return sector_cycles_[bits::count(access.bytes.touched())];
+        return {sector_cycles_[sectors], write_cycles_[sectors]};
       case L2Access::Kind::atomic:
       case L2Access::Kind::reduce:
-        return atomic_cycles(access, atomic_rate_);
+        return {atomic_cycles(access, atomic_rate_), 0};
       case L2Access::Kind::prefetch:
       case L2Access::Kind::write_back:
         break;
     }
-    return 1;
+    return {};
   }
   Cycle free_at() const { return free_at_; }
-  // Takes the port as soon as it is free. Returns when that is: `now` or later.
-  Cycle take(Cycle now, Cycle cycles) {
-    const Cycle start = std::max(now, free_at_);
-    free_at_ = start + cycles;
+  // Takes the port as soon as it is free, and the way in if it writes. Returns when that is: `now` or later.
+  Cycle take(Cycle now, const Turn& turn) {
+    const Cycle start = std::max({now, free_at_, turn.writing > 0 ? written_at_ : 0});
+    free_at_ = start + turn.port;
+    if (turn.writing > 0) written_at_ = start + turn.writing;
     return start;
   }
-  void reset() { free_at_ = 0; }
+  void reset() { free_at_ = written_at_ = 0; }
 
  private:
   std::array<Cycle, arch::kSectorsPerLine + 1> sector_cycles_{};  // by number of sectors
+  std::array<Cycle, arch::kSectorsPerLine + 1> write_cycles_{};
   std::uint32_t atomic_rate_;
   Cycle free_at_ = 0;
+  Cycle written_at_ = 0;  // the way in is free
 };
 
 }  // namespace heddle::memory

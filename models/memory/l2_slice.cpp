@@ -17,6 +17,8 @@ L2Config config_of(const L2Params& params, const arch::AddressMap& map) {
   config.mshrs = params.mshrs;
   config.mshr_targets = params.waiters;
   config.write_buffer = params.write_buffer;
+  config.eager_ways = params.eager_ways;
+  config.fetch_sectors = params.fetch_bytes / arch::kSectorBytes;
   return config;
 }
 
@@ -198,7 +200,8 @@ void L2Slice::serve_by_share(L2Lanes& lanes) {
     L2Access access;
     if (decode(PendingRequest(handle).payload(), map_, access) != tlm::TLM_OK_RESPONSE) return L2Lanes::Cost();
     L2Lanes::Cost cost = cost_of(core_, access);
-    cost.port_cycles = static_cast<std::uint32_t>(data_port_.cycles_of(access));
+    const L2DataPort::Turn turn = data_port_.turn_of(access);
+    cost.port_cycles = static_cast<std::uint32_t>(std::max(turn.port, turn.writing));
     return cost;
   });
   const char* reason = nullptr;
@@ -233,9 +236,9 @@ bool L2Slice::try_serve(const PendingRequest& request) {
   ingress_.leave(request.port());
   if (good && changes_values(access.kind)) stats_.atomics.add(values_of(access));
   if (outcome == L2Core::Outcome::done) {
-    respond(request, status, good ? data_port_.cycles_of(access) : 1);
+    respond(request, status, good ? data_port_.turn_of(access) : L2DataPort::Turn());
   } else {
-    data_port_.take(now(), 1);
+    data_port_.take(now(), {});
   }
   if (!arrivals_.empty()) expect_service();
   ingress_.accept(request.port(), now());
@@ -252,10 +255,10 @@ void L2Slice::unblock() {
   if (blocked_.reason != nullptr && (serve_at_ == kNever || arrivals_.lanes() != nullptr)) serve_next();
 }
 
-// The response takes its turn at the data port, for so many cycles.
-void L2Slice::respond(const PendingRequest& request, tlm::tlm_response_status status, Cycle cycles) {
+// The response takes its turn at the data port.
+void L2Slice::respond(const PendingRequest& request, tlm::tlm_response_status status, const L2DataPort::Turn& turn) {
   request.payload().set_response_status(status);
-  ingress_.respond(request, data_port_.take(now(), cycles) + params_.data_latency, now());
+  ingress_.respond(request, data_port_.take(now(), turn) + params_.data_latency, now());
 }
 
 void L2Slice::on_response_room(std::uint32_t port, Cycle when) {
@@ -282,7 +285,7 @@ void L2Slice::answer_served() {
   for (std::size_t i = 0; i < served.size(); ++i) {  // may grow
     const L2Served item = served[i];
     respond(PendingRequest(item.request), static_cast<tlm::tlm_response_status>(item.status),
-            item.status == kL2Ok ? data_port_.cycles_of(item.access) : 1);
+            item.status == kL2Ok ? data_port_.turn_of(item.access) : L2DataPort::Turn());
   }
   served.clear();
 }

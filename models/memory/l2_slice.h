@@ -62,6 +62,8 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   // Direct memory (HST-02), of a memory that is reset together with the slice. An access to a granted page ends the
   // grant before it takes effect, or goes to memory.
   void watch(DirectMemory& direct) { direct_ = &direct; }
+  // So many lines of the slice, as its address map counts them, share a row of memory.
+  void use_rows(std::uint32_t lines) { core_.row_writer().use_rows(map_, lines); }
   // A request or a transfer works on one of these bytes, or they are corrupt: nobody else can have them now.
   bool busy_with(std::uint64_t first, std::uint64_t last) const;
   // The slice forgets all its lines of the range, whose ends are those of lines; what memory does not have is written
@@ -101,7 +103,7 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   void serve_by_share(L2Lanes& lanes);
   void block(const char* reason, bool on_memory);
   void unblock();
-  void respond(const PendingRequest& request, tlm::tlm_response_status status, Cycle cycles);
+  void respond(const PendingRequest& request, tlm::tlm_response_status status, const L2DataPort::Turn& turn);
   void answer_served();
   void send_commands();
   void drain();

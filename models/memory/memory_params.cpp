@@ -20,6 +20,11 @@ void HbmParams::describe(ParamTable<HbmParams>& t) {
   t.add_choice("standard", &HbmParams::standard,
                {{"hbm2e", HbmStandard::hbm2e}, {"hbm3", HbmStandard::hbm3}, {"hbm3e", HbmStandard::hbm3e}},
                "which timings, banks and widths the parts have", "NVIDIA H100 SXM data sheet: HBM3");
+  t.add_choice("channels_of", &HbmParams::channels_of,
+               {{"hash", HbmChannelsOf::hash}, {"slices", HbmChannelsOf::slices}},
+               "whose lines a channel holds: of all slices of the L2, or of its own ones; where the numbers are no "
+               "multiples, as few slices as possible share channels",
+               "choice: presets of silicon say slices, as the address maps of NVIDIA's memory partitions do");
   t.add("channels", &HbmParams::channels, {Unit::count, 1, 4096}, "pseudo-channels over all stacks",
         "H100 SXM: 5 stacks; JESD238: 16 channels of two pseudo-channels each");
   t.add("pin_rate", &HbmParams::pin_rate, {Unit::none, 0.1, 100.0}, "data rate of a pin in Gbit/s",
@@ -77,6 +82,12 @@ std::uint32_t L2Params::lines_per_slice() const {
   return static_cast<std::uint32_t>(sets == 0 ? ways : sets * ways);
 }
 
+void L2Params::check() const {
+  if (fetch_bytes != 32 && fetch_bytes != 64 && fetch_bytes != 128) {
+    throw InputError(fmt::format("l2.fetch_bytes is {}", fetch_bytes), "give 32, 64 or 128");
+  }
+}
+
 void L2Params::describe(ParamTable<L2Params>& t) {
   t.add("bytes", &L2Params::bytes, {Unit::bytes, 128, 1ULL << 34},
         "size of the cache, all slices together; every slice has a whole number of sets, at least one (MEM-01)",
@@ -98,6 +109,9 @@ void L2Params::describe(ParamTable<L2Params>& t) {
   t.add("bandwidth", &L2Params::bandwidth, {Unit::bytes_per_cycle, 1, 4096},
         "bytes that a slice reads or writes per cycle for its requests",
         "two sectors; 80 slices at 1.98 GHz give 10.1 TB/s, te42kyfo/gpu-benches: 9.8 to 10.5 on H200");
+  t.add("write_bandwidth", &L2Params::write_bandwidth, {Unit::bytes_per_cycle, 1, 4096},
+        "bytes that the array of a slice takes in per cycle; while it does, reads go on, and the next write waits",
+        "assumption: as many as bandwidth; presets of Hopper parts: fitted to writes of 4.53 TB/s on GH200");
   t.add("memory_bandwidth", &L2Params::memory_bandwidth, {Unit::bytes_per_cycle, 1, 4096},
         "bytes that a slice sends to the memory per cycle", "assumption: as fast as the other side");
   t.add("atomic_rate", &L2Params::atomic_rate, {Unit::count, 1, 32},
@@ -116,6 +130,14 @@ void L2Params::describe(ParamTable<L2Params>& t) {
         "requests per slice that can wait for such lines, the first of each line included", "assumption");
   t.add("write_buffer", &L2Params::write_buffer, {Unit::count, 1, 4096},
         "lines per slice that can be on their way back to memory at once", "assumption");
+  t.add("eager_ways", &L2Params::eager_ways, {Unit::count, 0, 64},
+        "when a dirty line leaves, those that share its row of memory are written along if they are among so many of "
+        "their set that were used least recently; 0: none are. Takes effect where gpu.hbm.channels_of is slices",
+        "choice: off; Stuecheli, Kaseridis, Daly, Hunter and John, The virtual write queue, ISCA 2010, take a part of "
+        "the ways next to eviction");
+  t.add("fetch_bytes", &L2Params::fetch_bytes, {Unit::bytes, 32, 128},
+        "a miss fetches the sectors that it needs, and the others of the same aligned so many bytes: 32, 64 or 128",
+        "choice: sectors alone; CUDA's cudaLimitMaxL2FetchGranularity lets programs ask for 32 to 128 bytes");
   t.add("limit_burst", &L2Params::limit_burst, {Unit::cycles, 1, 100'000},
         "how far a subcontext with a limit of bandwidth (PRT-11) may be ahead of its rate at a slice, as cycles of the "
         "whole bandwidth of the slice",

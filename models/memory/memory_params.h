@@ -16,8 +16,15 @@ enum class HbmRefresh {
   per_bank,  // one bank after the other; the others go on
 };
 
+// Whose lines a pseudo-channel holds.
+enum class HbmChannelsOf {
+  hash,    // of all slices of the L2: pieces of memory are dealt to all channels
+  slices,  // of a slice, or of few
+};
+
 struct HbmParams {
   HbmStandard standard = HbmStandard::hbm3;
+  HbmChannelsOf channels_of = HbmChannelsOf::hash;
   std::uint32_t channels = 160;       // pseudo-channels
   double pin_rate = 5.234;            // Gbit/s
   std::uint64_t interleave = 1024;    // bytes
@@ -50,6 +57,7 @@ struct L2Params {
   std::uint32_t data_latency = 68;    // cycles
   std::uint32_t memory_latency = 10;  // cycles
   std::uint32_t bandwidth = 64;       // bytes per cycle and slice
+  std::uint32_t write_bandwidth = 64;
   std::uint32_t memory_bandwidth = 64;
   std::uint32_t atomic_rate = 8;  // lane operations per cycle and slice
   std::uint32_t queue = 256;      // requests per slice
@@ -57,10 +65,14 @@ struct L2Params {
   std::uint32_t mshrs = 160;      // per slice
   std::uint32_t waiters = 192;    // requests per slice
   std::uint32_t write_buffer = 16;
+  std::uint32_t eager_ways = 0;
+  std::uint32_t fetch_bytes = 32;
   std::uint32_t limit_burst = 64;  // cycles
 
   // Lines that one slice holds.
   std::uint32_t lines_per_slice() const;
+  // Throws InputError if values do not fit each other.
+  void check() const;
 
   static void describe(ParamTable<L2Params>& t);
 };

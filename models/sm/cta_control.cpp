@@ -72,12 +72,14 @@ CtaControl::CtaControl(const UnitContext& context, const arch::CodeStore& code, 
       nested_(nested),
       seed_(seed),
       start_cycles_(context.time.cost(context.params.start_cycles)),
+      setup_(context.params.setup, context.time.mode() == TimingMode::at),
       units_(units),
       memory_(memory),
       links_(links) {}
 
 void CtaControl::reset() {
   ctas_.reset();
+  setup_.reset();
   for (Warp& warp : warps_) warp.wait = WarpWait::exited;
 }
 
@@ -129,7 +131,8 @@ void CtaControl::run(Cta& cta, Cycle arrival) {
   const std::uint64_t threads = cta.block.count();
   cta.live = static_cast<std::uint32_t>((threads + arch::kWarpLanes - 1) / arch::kWarpLanes);
   cta.barriers.start(cta.live);
-  for (std::uint32_t warp = 0; warp < cta.live; ++warp) enter_warp(cta, warp, first);
+  const Cycle launches = setup_.shared_ready(first, cta.code->shared_bytes);
+  for (std::uint32_t warp = 0; warp < cta.live; ++warp) enter_warp(cta, warp, launches);
   if (cta.was_saved()) return units_.swap.begin_restore(cta, arrival);
   if (cta.queue) QueueTurns::find(cta);
 }
@@ -151,7 +154,8 @@ void CtaControl::enter_warp(Cta& cta, std::uint32_t number, Cycle first) {
   if (cta.was_saved()) {
     warp.wait = WarpWait::restore;
   } else {
-    units_.scheduler.prepare(slot, first);
+    const std::uint32_t registers = warp.program->registers();
+    units_.scheduler.prepare(slot, setup_.launch(slot % kSubPartitions, first, registers));
   }
 }
 

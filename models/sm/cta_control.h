@@ -6,6 +6,7 @@
 
 #include "common/packet_port.h"
 #include "protocol/gpm_mpc_sm.h"
+#include "sm/cta_setup.h"
 #include "sm/cta_table.h"
 #include "sm/dsmem_paths.h"
 #include "sm/issue_unit.h"
@@ -112,6 +113,7 @@ class CtaControl final : private SmUnit,
   const arch::LaunchMemory& nested_;
   const std::uint64_t seed_;
   const Cycle start_cycles_;
+  CtaSetup setup_;
   Units units_;
   Memory memory_;
   Links links_;

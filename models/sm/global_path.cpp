@@ -24,6 +24,8 @@ bool is_strong(const Operation& operation) {
   return operation.order != arch::Order::weak && operation.scope != arch::Scope::cta;
 }
 
+constexpr std::uint8_t kAllSectors = (1U << arch::kSectorsPerLine) - 1;
+
 // Bytes from the first to the last of the sectors.
 std::uint32_t span_of(std::uint8_t sectors) {
   return (bits::highest(sectors) - bits::lowest(sectors) + 1) * kSectorBytes;
@@ -298,6 +300,18 @@ MemoryResult GlobalPath::flush(std::uint32_t warp, Cycle now, AccessClient& clie
 MemoryResult GlobalPath::fence(std::uint32_t warp, Cycle now, AccessClient& client) {
   const std::uint32_t access = begin_fence(warp, client);
   ask_slice(access, fence_address_, protocol::MemoryAction::plain, now + params_.l1_tag_latency);
+  return accesses_.end(access);
+}
+
+MemoryResult GlobalPath::fetch(std::uint32_t warp, std::uint64_t address, std::uint32_t number, Cycle departure,
+                               AccessClient& client) {
+  Operation operation;
+  operation.code = OpCode::fence;  // no data for registers
+  const std::uint32_t access = accesses_.begin(operation, warp, false, client, AccessUse::step);
+  accesses_[access].pc = number;
+  protocol::MemoryRequest& request = l2_.new_request({0, true});
+  aim_read(request, address, kAllSectors);
+  l2_.submit(request, {accesses_.add_transaction(access, {address, 1, kAllSectors}), L2Owner::kNone}, departure);
   return accesses_.end(access);
 }
 

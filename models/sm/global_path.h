@@ -59,6 +59,10 @@ class GlobalPath final : public L2Client {
   MemoryResult flush(std::uint32_t warp, Cycle now, AccessClient& client);
   // To the L2 and back: what a fence beyond the CTA does once all else has been answered.
   MemoryResult fence(std::uint32_t warp, Cycle now, AccessClient& client);
+  // A read of a line, physical, that brings instructions or constants and leaves the L1 as it is. `number` comes back
+  // as Access::pc.
+  MemoryResult fetch(std::uint32_t warp, std::uint64_t address, std::uint32_t number, Cycle departure,
+                     AccessClient& client);
 
   void answered(protocol::MemoryRequest& request, const L2Owner& owner, Cycle arrival) override;
 

@@ -64,6 +64,8 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
       cgas(time, memory.tables, memory.flights, place.in_gpc, links.notices),
       windows(time, params, {memory.shared, memory.l1, memory.tables, occupancy, links.notices, stats}),
       scheduler(context, memory.gate, control),
+      fetch(context, path, view.map.begin_of(view.instance), view.map.end_of(view.instance),
+            {scheduler, memory.global}),
       alu(context, scheduler),
       tensor(context, scheduler, memory.swizzles, memory.shared, memory.port),
       load_store(context, {memory.shared, memory.l1, memory.port, memory.global, memory.dsmem, memory.tables},
@@ -100,6 +102,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
   units.add(arch::Executor::end, control);
   units.alu = &alu;
   units.launches = &launches;
+  if (fetch.any()) units.fetch = &fetch;
   scheduler.connect(units);
   memory.gate.listen(transfers);
   memory.gate.listen(scheduler);
@@ -128,6 +131,7 @@ void SmCore::reset() {
   registers = {place.part};
   memory.reset();
   scheduler.reset();
+  fetch.reset();
   control.reset();
   cgas.reset();
   windows.reset();

@@ -20,6 +20,7 @@
 #include "sm/dsmem_paths.h"
 #include "sm/faults.h"
 #include "sm/global_path.h"
+#include "sm/instruction_fetch.h"
 #include "sm/l1_cache.h"
 #include "sm/l2_port.h"
 #include "sm/launch_sequence.h"
@@ -136,6 +137,7 @@ struct SmCore {
   ResidentCgas cgas;
   CtaMemory windows;
   WarpScheduler scheduler;
+  InstructionFetch fetch;
   Alu alu;
   TensorUnit tensor;
   LoadStoreUnit load_store;

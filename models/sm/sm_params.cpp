@@ -120,10 +120,46 @@ void NestedParams::describe(ParamTable<NestedParams>& t) {
         "for which a CTA has waited when it is saved, and after which an SM tries again that could not", kAssumption);
 }
 
+void SetupParams::describe(ParamTable<SetupParams>& t) {
+  t.add("warp_cycles", &SetupParams::warp_cycles, {Unit::cycles, 0, 10'000},
+        "between two warps that a partition launches, of one CTA or of several; 0: all at once",
+        "assumption: all at once");
+  t.add("register_rows", &SetupParams::register_rows, {Unit::per_cycle, 0, 1024},
+        "registers of all 32 lanes that a partition initialises per cycle before a warp of a CTA issues; 0: they take "
+        "no time",
+        "assumption: no time");
+  t.add("shared_rate", &SetupParams::shared_rate, {Unit::bytes_per_cycle, 0, 1'048'576},
+        "shared memory of a CTA that is made ready per cycle before its warps are launched; 0: it takes no time",
+        "assumption: no time");
+}
+
+void FetchParams::describe(ParamTable<FetchParams>& t) {
+  t.add("cache_bytes", &FetchParams::cache_bytes, {Unit::bytes, 0, 16'777'216},
+        "instruction cache, of four ways of lines of 128 bytes; what it misses comes from the L2; 0: instructions are "
+        "always there",
+        "assumption: always there");
+  t.add("operation_bytes", &FetchParams::operation_bytes, {Unit::bytes, 1, 4096},
+        "machine code of one step of a program, which may stand for several instructions",
+        "assumption: one instruction of 16 bytes");
+  t.add("prefetch_lines", &FetchParams::prefetch_lines, {Unit::count, 0, 64},
+        "lines behind a missing line of a program that are read with it", "assumption: none");
+  t.add(
+      "constant_bytes", &FetchParams::constant_bytes, {Unit::bytes, 0, 1'048'576},
+      "constant cache, of four ways of lines of 128 bytes: the first warps of a launch on an SM wait for the kernel's "
+      "parameters, which come from the L2; 0: parameters are always there",
+      "assumption: always there");
+  t.add("constant_lines", &FetchParams::constant_lines, {Unit::count, 1, 32},
+        "lines of the constant bank that a warp reads one after another before its first instruction: what the driver "
+        "puts there, and the kernel's parameters",
+        "assumption: one for both");
+}
+
 void SmParams::describe(ParamTable<SmParams>& t) {
   t.group("limits", &SmParams::limits);
   t.add("start_cycles", &SmParams::start_cycles, {Unit::cycles, 0, 100'000},
-        "from a CTA's arrival at the SM to its first instruction", kAssumption);
+        "from a CTA's arrival at the SM to its first instruction, less what setup and fetch add", kAssumption);
+  t.group("setup", &SmParams::setup);
+  t.group("fetch", &SmParams::fetch);
   t.group("issue", &SmParams::issue);
   t.group("memory", &SmParams::memory);
   t.group("nested", &SmParams::nested);

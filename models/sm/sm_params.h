@@ -85,9 +85,31 @@ struct NestedParams {
   static void describe(ParamTable<NestedParams>& t);
 };
 
+// What a CTA takes beyond start_cycles until its warps can issue, by what it consists of.
+struct SetupParams {
+  std::uint32_t warp_cycles = 0;    // cycles
+  std::uint32_t register_rows = 0;  // per cycle and partition
+  std::uint32_t shared_rate = 0;    // bytes per cycle
+
+  static void describe(ParamTable<SetupParams>& t);
+};
+
+// How instructions and parameters of kernels come to warps.
+struct FetchParams {
+  std::uint32_t cache_bytes = 0;
+  std::uint32_t operation_bytes = 16;
+  std::uint32_t prefetch_lines = 0;
+  std::uint32_t constant_bytes = 0;
+  std::uint32_t constant_lines = 1;  // of a kernel's parameters
+
+  static void describe(ParamTable<FetchParams>& t);
+};
+
 struct SmParams {
   arch::SmLimits limits;
   std::uint32_t start_cycles = 20;  // cycles
+  SetupParams setup;
+  FetchParams fetch;
   IssueParams issue;
   MemoryParams memory;
   NestedParams nested;

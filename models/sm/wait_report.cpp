@@ -322,6 +322,9 @@ void WaitReport::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
         graph.add(name, "for nothing: it runs, and next comes", next_of(warp));
       }
       return;
+    case WarpWait::fetch:
+      graph.add(name, "for its instructions or the parameters of its kernel from", memory());
+      return;
     case WarpWait::nested:
     case WarpWait::context:
     case WarpWait::children:

@@ -94,6 +94,7 @@ class FenceTracker {
 // Why a warp does not issue.
 enum class WarpWait : std::uint8_t {
   issue,      // for its turn: what it needs has a time
+  fetch,      // for its next instruction, or for the parameters of its kernel
   registers,  // a load that is under way
   barrier,
   order,        // a release: for the acknowledgements of earlier requests
@@ -286,6 +287,19 @@ class WarpRound {
   bool counts_ = false;  // it has written, or read off the clock, what is another value each time
 };
 
+// What of its program a warp has at hand.
+struct WarpFront {
+  static constexpr std::uint64_t kNoLine = ~std::uint64_t{0};
+  std::uint64_t line = kNoLine;  // of its last operation
+  std::uint32_t constants = 0;   // lines of its kernel's parameters
+  std::uint32_t fetch = 0;       // number of the last line that it has waited for, whatever program the slot had
+
+  void begin() {
+    line = kNoLine;
+    constants = 0;
+  }
+};
+
 struct Warp {
   std::uint32_t cta = 0;  // CTA slot
   std::uint8_t subcontext = 0;
@@ -294,6 +308,7 @@ struct Warp {
   arch::WarpState state;
   Scoreboard scoreboard;
 
+  WarpFront front;
   WarpWait wait = WarpWait::exited;
   WarpNext next = WarpNext::fetch;
   bool frozen = false;          // at the next instruction it stops
@@ -343,6 +358,7 @@ struct Warp {
   void begin() {
     next = WarpNext::fetch;
     frozen = false;
+    front.begin();
     compute_left = 0;
     acquires = false;
     release.reach = FenceReach::requests;

@@ -4,6 +4,7 @@
 
 #include "sm/alu.h"
 #include "sm/device_launch_unit.h"
+#include "sm/instruction_fetch.h"
 
 namespace heddle::sm {
 
@@ -259,6 +260,9 @@ void WarpScheduler::gate_opened(Cycle when) {
 
 void WarpScheduler::prepare(std::uint32_t slot, Cycle from, Counter& stall) {
   Warp& warp = warps_[slot];
+  if (units_.fetch != nullptr && !units_.fetch->supplies(slot, from)) {
+    return sub_partition_of(slot).block(slot / kSubPartitions);
+  }
   const arch::Demand& demand = warp.program->demand(warp.state);
   warp.code = demand.code;
   warp.unit = sm::unit_of(demand);

@@ -16,6 +16,7 @@ namespace heddle::sm {
 
 class Alu;
 class DeviceLaunchUnit;
+class InstructionFetch;
 
 // Driven by events: one for every cycle in which some sub-partition issues, none while nobody can. A warp that waits
 // for a load costs nothing until the response comes.
@@ -25,6 +26,7 @@ class WarpScheduler final : private SmUnit, private EventHandler, public GateLis
     std::array<IssueUnit*, arch::kExecutors> by_executor{};
     Alu* alu = nullptr;
     DeviceLaunchUnit* launches = nullptr;
+    InstructionFetch* fetch = nullptr;  // none: instructions are always there
 
     void add(arch::Executor executor, IssueUnit& unit) { by_executor[static_cast<std::size_t>(executor)] = &unit; }
   };

@@ -2,6 +2,7 @@
 // memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -29,7 +30,8 @@ class GridEnds final : private EventHandler {
   bool begin(const Task& task) {
     const bool reports = task.host.reports && setup_.channels != 0;
     if (setup_.drain > 0) {
-      timebase_.schedule_in(setup_.drain, *this, reports ? kReports : kSilent, task.operation());
+      const Cycle end = std::max(task.end + setup_.drain, timebase_.now());
+      timebase_.schedule(end, *this, reports ? kReports : kSilent, task.operation());
       return true;
     }
     if (reports) report(task.operation());

@@ -26,7 +26,7 @@ class StreamFront final : private EventHandler {
   class Client {
    public:
     virtual void operation_due(std::uint32_t operation) = 0;
-    // A kernel of a graph has been taken up.
+    // The descriptor of a kernel of a graph has been read.
     virtual void node_taken(std::uint32_t operation) = 0;
 
    protected:
@@ -50,7 +50,7 @@ class StreamFront final : private EventHandler {
 
   // operation_due() follows.
   void take(const Turn& turn);
-  // Kernels of a graph: node_taken() follows, at once where nothing is read; and once it is ready, operation_due().
+  // Kernels of a graph that nothing keeps: node_taken() follows, at once where nothing is read; then operation_due().
   void take_node(std::uint32_t operation, std::uint32_t stream);
   void start_node(std::uint32_t operation, std::uint32_t stream, Cycle released);
   // What was to be read of it has been.

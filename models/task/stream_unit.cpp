@@ -104,18 +104,16 @@ void StreamUnit::start_ready() {
   }
 }
 
-// All kernels of a graph are taken up at once, each as soon as its descriptor has been read.
+// A kernel of a graph is taken up once nothing keeps it: its descriptor is read then.
 void StreamUnit::begin_graph(std::uint32_t launch) {
   const std::uint32_t stream = front_.started(launch).stream;
   front_.forget(launch);
-  for (const std::uint32_t operation : graphs_.begin(launch, timebase_.now())) front_.take_node(operation, stream);
+  for (const std::uint32_t operation : graphs_.begin(launch, timebase_.now())) {
+    if (graphs_.taken(operation)) front_.take_node(operation, stream);
+  }
 }
 
 void StreamUnit::node_taken(std::uint32_t operation) {
-  if (graphs_.taken(operation)) start_node(operation);
-}
-
-void StreamUnit::start_node(std::uint32_t operation) {
   const GraphTable::Node& node = graphs_.node(operation);
   front_.start_node(operation, node.packet.stream, node.released);
 }
@@ -147,7 +145,7 @@ void StreamUnit::operation_due(std::uint32_t operation) {
   task.host.stream = started.stream;
   task.head = packet.head;
   task.not_before = started.due;
-  task.host.reports = !packet.in_graph || packet.graph_last;
+  task.host.reports = true;
   task.packet.ahead = !packet.in_graph && streams_.is_ahead(started.stream, operation);
   if (packet.queue != 0) task.queue = Task::QueueUse{packet.queue, packet.entries, packet.held_open};
   life_.task_due(std::move(task));
@@ -257,7 +255,7 @@ void StreamUnit::close_entry(std::uint32_t operation, Cycle end) {
     streams_.complete(stream, end);
     return;
   }
-  for (const std::uint32_t next : graphs_.ended(operation, end)) start_node(next);
+  for (const std::uint32_t next : graphs_.ended(operation, end)) front_.take_node(next, stream);
   if (graphs_.take_over(operation)) streams_.complete(stream, end);
 }
 

@@ -86,7 +86,6 @@ class StreamUnit final : private StreamFront::Client, private EventHandler {
   void operation_due(std::uint32_t operation) override;
   void node_taken(std::uint32_t operation) override;
   void begin_graph(std::uint32_t launch);
-  void start_node(std::uint32_t operation);
   void finish(std::uint32_t operation, Cycle start, Cycle end, protocol::DoneStatus status, const Task* task);
   void finish_head(std::uint32_t operation, Cycle start, Cycle end, protocol::DoneStatus status, const Task* task);
   void close_entry(std::uint32_t operation, Cycle end);

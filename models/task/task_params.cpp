@@ -51,17 +51,19 @@ void GapParams::describe(ParamTable<GapParams>& t) {
       "time from the last completion of a grid until it has ended: its SMs let go of what they hold of it besides CTAs "
       "(instructions, constants, bindings), and every GPC has said so",
       "0: nothing but CTAs is let go of");
-  t.add("report", &GapParams::report,
-        "the end of a kernel of a stream, and of the last one of a graph, is written to memory, and what waits for it "
-        "outside of the graph goes on once that has been acknowledged",
-        "off: an end is known at once");
+  t.add(
+      "report", &GapParams::report,
+      "the end of a kernel of a stream or of a graph is written to memory, and what waits for it goes on once that has "
+      "been acknowledged",
+      "off: an end is known at once");
   t.add("front_end", &GapParams::front_end, {Unit::ns, 0.0, 1e6},
         "time of the front end from when the end of an operation is known until it fetches the next one of the stream: "
         "it takes the end up, and goes on in the stream's channel",
         "0: it takes none");
   t.add("fetches", &GapParams::fetches, {Unit::count, 0, 16},
         "lines of memory, one after another, that are read of the next operation of a stream: its place in the "
-        "channel, and its descriptor. A kernel of a graph has one of its own, which is read when the graph is taken up",
+        "channel, and its descriptor. A kernel of a graph has one line of its own, which is read once all that it "
+        "waits for have ended",
         "0: task management knows them");
 }
 

@@ -32,9 +32,11 @@ json instructions_of(const StatSums& sums) {
 }
 
 json warp_time_of(const StatSums& sums) {
-  constexpr std::array<std::pair<const char*, const char*>, 10> kReasons{
+  constexpr std::array<std::pair<const char*, const char*>, 12> kReasons{
       {{"memory", "waiting for memory: a load, an acknowledgement, a copy"},
        {"scoreboard", "waiting for a unit's result"},
+       {"fetch", "waiting for instructions"},
+       {"constants", "waiting for the parameters of their kernel"},
        {"barrier", "waiting at a barrier"},
        {"cluster", "waiting at the barrier of the cluster"},
        {"mbarrier", "waiting for an mbarrier"},

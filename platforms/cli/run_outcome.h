@@ -154,6 +154,9 @@ std::string cluster_line(const replay::JobResult& job);
 // Sums of the statistics of SMs, L2 slices and HBM, beside what the machine could do in the time in which kernels with
 // programs ran; null if none did. As report/report_page.h describes it.
 nlohmann::json memory_of(const RunOutcome& outcome, std::size_t gpu);
+// Energy, where it is counted: for the page, and as a sentence.
+nlohmann::json power_of(const RunOutcome& outcome, std::size_t gpu);
+std::string power_text(const RunOutcome& outcome, std::size_t gpu);
 
 // What requests to the tensor memory access units of a GPU came to, by kind and by tensor: the part `bulk` of a GPU in
 // stats.json (docs/statistics.md), and the same for the page, with the shares of links and ports that they took. Null

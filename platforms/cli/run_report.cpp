@@ -166,6 +166,8 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
   if (!processes.is_null()) gpu["processes"] = std::move(processes);
   json bulk = bulk_of(outcome, i);
   if (!bulk.is_null()) gpu["bulk"] = std::move(bulk);
+  json power = power_of(outcome, i);
+  if (!power.is_null()) gpu["power"] = std::move(power);
   json clusters = clusters_of(workload, job);
   if (!clusters.is_null()) gpu["clusters"] = std::move(clusters);
   json packets = packets_of(workload, job);

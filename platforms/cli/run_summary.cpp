@@ -163,6 +163,8 @@ Lines summary_lines(const RunOutcome& outcome) {
     if (!clusters.empty()) lines.emplace_back(prefix + "clusters", clusters);
     const std::string packets = packet_line(outcome.result.jobs[i]);
     if (!packets.empty()) lines.emplace_back(prefix + "packets", packets);
+    const std::string power = power_text(outcome, i);
+    if (!power.empty()) lines.emplace_back(prefix + "power", power);
     if (outcome.comparisons.empty()) continue;
     for (const Span& span : outcome.spans[i]) lines.emplace_back(prefix + "span, " + span.label, time_text(span.us));
     if (outcome.what_if()) {

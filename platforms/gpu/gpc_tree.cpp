@@ -172,8 +172,8 @@ void Gpc::wire_tmaus(const std::vector<sm::Sm*>& sms) {
   }
 }
 
-MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, const GpuParams& params,
-                           const arch::Topology& topology, DeviceMemory memory)
+MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, Domain& hbm_domain,
+                           const GpuParams& params, const arch::Topology& topology, DeviceMemory memory)
     : sc_core::sc_module(name),
       map(params.machine.memory, params.l2.slices, params.l2.partitions, params.machine.instances),
       owners(domain.observation()),
@@ -182,8 +182,8 @@ MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, 
   memory::SliceShares shares{&bandwidth.table(), static_cast<double>(params.l2.memory_bandwidth),
                              params.l2.limit_burst};
   if (memory == DeviceMemory::own) {
-    hbm = std::make_unique<memory::Hbm>("hbm", domain, "hbm", params.hbm, map.bytes(), map.slices(), &bandwidth.table(),
-                                        params.machine.instances);
+    hbm = std::make_unique<memory::Hbm>("hbm", hbm_domain, "hbm", params.hbm, map.bytes(), map.slices(),
+                                        &bandwidth.table(), params.machine.instances);
     const double peak = hbm->peak() * domain.clock().period().to_seconds() / map.slices();
     shares.memory_bytes_per_cycle = std::min(shares.memory_bytes_per_cycle, peak);
   }
@@ -195,6 +195,7 @@ MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, 
     if (!hbm) continue;
     slices.back()->memory_out.bind(hbm->in(s));
     slices.back()->watch(hbm->direct());
+    slices.back()->use_rows(hbm->map().row_lines());
   }
 }
 

@@ -96,8 +96,8 @@ class Gpc : public sc_core::sc_module {
 // They hold and wire, and have no behaviour.
 class MemorySystem : public sc_core::sc_module {
  public:
-  // `topology` must outlive it.
-  MemorySystem(const sc_core::sc_module_name& name, Domain& domain, const GpuParams& params,
+  // `topology` must outlive it. `hbm_domain`: the clock of the HBM's controllers.
+  MemorySystem(const sc_core::sc_module_name& name, Domain& domain, Domain& hbm_domain, const GpuParams& params,
                const arch::Topology& topology, DeviceMemory memory);
   ~MemorySystem() override;
 

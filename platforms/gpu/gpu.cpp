@@ -15,6 +15,7 @@
 #include "host/host_interface.h"
 #include "host/memory_hub.h"
 #include "packet/packet_processor.h"
+#include "power/power_unit.h"
 #include "task/task_unit.h"
 
 namespace heddle::gpu {
@@ -56,6 +57,25 @@ host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& 
   return identity;
 }
 
+// The clock of the HBM where that of the chip may change: memory does not slow down with it. What is asked of the
+// chip's domain as a whole is asked of this one as well.
+class MemoryClock final : private Resettable, private WaitSource, private IdleSource {
+ public:
+  MemoryClock(Domain& chip, const MachineParams& params)
+      : domain("memory_domain", params.clock, params.timing, params.run_ahead, chip.observation()) {
+    chip.add_resettable(*this);
+    chip.add_wait_source(*this);
+    chip.add_idle_source(*this);
+  }
+
+  Domain domain;
+
+ private:
+  void reset() override { domain.reset(); }
+  void collect_waits(WaitGraph& graph) const override { domain.collect_waits(graph); }
+  void check_idle() override { domain.check_idle(); }
+};
+
 }  // namespace
 
 // What the GPU consists of, and how it is wired.
@@ -72,6 +92,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   const arch::Topology topology;
   const arch::LaunchMemory nested;
   Domain domain;
+  std::unique_ptr<MemoryClock> memory_clock;  // null: memory's controllers count the chip's cycles
   arch::CodeStore codes;
   FaultLog log;
   task::TaskUnit task;
@@ -82,7 +103,8 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   host::MemoryHub hub;
   packet::PacketProcessor packets;
   copy::CopyEngines copies;
-  std::unique_ptr<MmuSystem> mmu;  // null: addresses are not translated
+  std::unique_ptr<MmuSystem> mmu;           // null: addresses are not translated
+  std::unique_ptr<power::PowerUnit> power;  // null: energy is not counted
   std::vector<std::unique_ptr<Gpc>> gpcs;
 
  private:
@@ -124,6 +146,9 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
       topology(params.machine.shape, params.machine.ugpus),
       nested(params.nested_memory()),
       domain("domain", params.machine.clock, params.machine.timing, params.machine.run_ahead, observation),
+      memory_clock(params.power.governor == power::Governor::off
+                       ? nullptr
+                       : std::make_unique<MemoryClock>(domain, params.machine)),
       task("task", domain, "task", params.task, params.sm.limits, params.start_path(),
            {params.cwd.table_slots, params.cwd.partition != protocol::PartitionMode::none,
             params.cwd.preemption == cwd::PreemptionMode::instruction},
@@ -132,7 +157,7 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
           {params.gpc.cga_ids, params.gpc.cga_barriers, params.sm.limits.cga_slots},
           cwd::SavesOfWaiting{params.sm.nested.save != sm::SavePolicy::off,
                               params.sm.nested.save == sm::SavePolicy::wanted}),
-      memory("memory", domain, params, topology, kind),
+      memory("memory", domain, memory_clock ? memory_clock->domain : domain, params, topology, kind),
       backdoor(memory),
       host("host", domain, "host", params.host, identity_of(params, topology), *this),
       hub("hub", domain, "hub", params.hub, memory.map,
@@ -159,6 +184,10 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) sms.push_back(topology.gpc(g).sm_ids);
   observation.clusters.configure(std::move(sms));
   if (params.mmu.enabled) mmu = std::make_unique<MmuSystem>(domain, params.mmu, topology);
+  if (params.power.counts()) {
+    power = std::make_unique<power::PowerUnit>("power", domain, "power", params.power, params.energy,
+                                               params.machine.clock, params.sm.issue.tensor_flops);
+  }
   wire();
   wire_memory();
   wire_front_end();
@@ -299,6 +328,7 @@ void Gpu::Blocks::reset() {
   gpu_observation(domain).launched.reset();
   gpu_observation(domain).absences.reset();
   gpu_observation(domain).bulk.clear();
+  gpu_observation(domain).power.clear();
   clear_records();
 }
 
@@ -362,7 +392,6 @@ Gpu::InitiatorSocket& Gpu::dma() { return blocks_->hub.dma(); }
 sc_core::sc_out<bool>& Gpu::irq() { return blocks_->host.irq(); }
 sc_core::sc_in<bool>& Gpu::rst() { return blocks_->host.rst(); }
 MemoryOut& Gpu::memory_out(std::uint32_t slice) { return blocks_->memory.slices[slice]->memory_out; }
-std::uint32_t Gpu::slices() const { return blocks_->memory.map.slices(); }
 PacketIn<protocol::SubmitPacket>& Gpu::submit_in() { return blocks_->task.submit_in; }
 PacketOut<protocol::DonePacket>& Gpu::done_out() { return blocks_->task.done_out; }
 
@@ -388,10 +417,15 @@ const FaultLog& Gpu::log() const { return blocks_->log; }
 
 Domain& Gpu::domain() { return blocks_->domain; }
 const Domain& Gpu::domain() const { return blocks_->domain; }
+Domain& Gpu::memory_domain() { return blocks_->memory_clock ? blocks_->memory_clock->domain : blocks_->domain; }
 const arch::Topology& Gpu::topology() const { return blocks_->topology; }
 const GpuParams& Gpu::params() const { return blocks_->params; }
 
 void Gpu::reset() { blocks_->reset(); }
+
+void Gpu::settle_power() {
+  if (blocks_->power) blocks_->power->settle();
+}
 
 std::size_t Gpu::payloads() const { return blocks_->payloads(); }
 std::size_t Gpu::open_operations() const { return blocks_->task.open() + blocks_->packets.open(); }

@@ -97,7 +97,6 @@ class Gpu : public sc_core::sc_module {
   sc_core::sc_in<bool>& rst();   // active high
   // The L2's end of the link to memory, to be bound where another memory is attached. One per slice.
   MemoryOut& memory_out(std::uint32_t slice);
-  std::uint32_t slices() const;
 
   // The way in and out for testbenches without a host: operations and streams (protocol/host_task.h). Either may
   // stay unbound.
@@ -117,10 +116,11 @@ class Gpu : public sc_core::sc_module {
   // Whoever wants to be told of every packet's phases listens to it.
   packet::PacketProcessor& packets();
   const FaultLog& log() const;
-  const std::vector<arch::FaultRecord>& faults() const { return log().faults(); }
 
   Domain& domain();
   const Domain& domain() const;
+  // That of the HBM: a clock of its own where the other one may change; else the same.
+  Domain& memory_domain();
   const arch::Topology& topology() const;
   const GpuParams& params() const;
 
@@ -131,6 +131,9 @@ class Gpu : public sc_core::sc_module {
   // What has already left through done_out is the host's and may still arrive; so may writes that the host's bus has
   // already, until settled() (the register STATUS).
   void reset();
+
+  // Sets the statistics of power for what has been up to now, where energy is counted. Any number of times.
+  void settle_power();
 
   // Payloads of the front end and the L2 that are not free: few on an idle machine, as many after any number of resets.
   std::size_t payloads() const;

@@ -73,6 +73,8 @@ void GpuParams::bind(ParamBinder& binder) {
   binder.bind("gpu.hub", hub);
   binder.bind("gpu.packet", packet);
   binder.bind("gpu.copy", copy);
+  binder.bind("gpu.power", power);
+  binder.bind("gpu.power.energy", energy);
 }
 
 gpc::CgaMemoryPool GpuParams::cga_memory() const {
@@ -140,6 +142,8 @@ void GpuParams::check() const {
                      "give one distance per GPC, or none");
   }
   hbm.check();
+  l2.check();
+  power.check();
   if (machine.memory % arch::kLineBytes != 0) {
     throw InputError(fmt::format("gpu.memory is {} bytes, which is not a whole number of lines", machine.memory),
                      fmt::format("make it a multiple of {} bytes", arch::kLineBytes));

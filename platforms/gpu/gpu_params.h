@@ -18,6 +18,7 @@
 #include "host/boundary_params.h"
 #include "memory/memory_params.h"
 #include "packet/packet_params.h"
+#include "power/power_params.h"
 #include "sm/sm_params.h"
 #include "task/task_params.h"
 #include "tmau/tmau_params.h"
@@ -54,6 +55,8 @@ struct GpuParams {
   host::HubParams hub;
   packet::PacketParams packet;
   copy::CopyParams copy;
+  power::PowerParams power;
+  power::EnergyParams energy;  // of events
 
   // Binds every parameter under "gpu".
   void bind(ParamBinder& binder);

@@ -205,12 +205,23 @@ double share_done(const std::vector<Machine>& machines) {
   return all > 0 ? done / all : 1.0;
 }
 
+// What a cycle took: of a clock that never changed, its period.
+double mean_cycle_ns(const Domain& domain) {
+  const Clock& clock = domain.clock();
+  const Cycle end = domain.now();
+  if (end == 0 || clock.time_of(end) - clock.time_of(0) == clock.period() * static_cast<double>(end)) {
+    return clock.ns_for_cycles(1);
+  }
+  return (clock.time_of(end) - clock.time_of(0)).to_seconds() * 1e9 / static_cast<double>(end);
+}
+
 // All clock domains, for the watch.
 class Watched final : public WatchSubject {
  public:
   explicit Watched(const std::vector<Machine>& machines) {
     for (const Machine& m : machines) {
       domains_.push_back({&m.gpu->domain()});
+      if (&m.gpu->memory_domain() != &m.gpu->domain()) domains_.push_back({&m.gpu->memory_domain()});
       domains_.push_back({&m.submitter->submitter_domain()});
     }
   }
@@ -430,12 +441,13 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     result.wakeups += domain.wakeups() + submitter_domain.wakeups();
     JobResult job;
     job.results = m.submitter->results();
-    job.cycle_ns = domain.clock().ns_for_cycles(1);
+    m.gpu->settle_power();
+    job.cycle_ns = mean_cycle_ns(domain);
     job.lead_ns = m.submitter->lead();
     job.sms_per_gpc = m.gpu->topology().sms_per_gpc();
     for (std::uint32_t sm = 0; sm < m.gpu->topology().sms(); ++sm)
       job.sm_paths.push_back(m.gpu->topology().sm_path(sm));
-    job.faults = m.gpu->faults();
+    job.faults = m.gpu->log().faults();
     for (const arch::FaultRecord& fault : job.faults) job.fault_kernels.push_back(kernel_of(*m.observation, fault));
     job.regions = read_regions(*m.workload, *m.gpu, m.map, m.regions);
     if (m.packets != nullptr) take_packets(*m.packets, job);

@@ -69,7 +69,7 @@ Matrix pair_latencies(std::uint32_t size, const std::vector<std::string>& sets =
   GpuLab lab(test::preset_params(kPreset, sets));
   for (std::uint32_t source = 0; source < size; ++source) {
     lab.run(pair_probe(source, size), {size, 1, 1}, {32, 1, 1}, 1024, test::clusters_of(size));
-    HEDDLE_CHECK(lab.gpu.faults().empty(), "a probe had a fault");
+    HEDDLE_CHECK(lab.gpu.log().faults().empty(), "a probe had a fault");
     for (std::uint32_t target = 0; target < size; ++target) {
       matrix[source][target] =
           static_cast<double>(lab.read<std::uint32_t>(kOut + 4 * (source * size + target))) / kLoads;
@@ -134,7 +134,7 @@ double repeated(std::uint32_t size, std::uint32_t threads, std::uint32_t shared,
     cluster_barrier(*program);
     program->exit();
     const double cycles = lab.cycles(lab.run(program, {size, 1, 1}, {threads, 1, 1}, shared, test::clusters_of(size)));
-    HEDDLE_CHECK(lab.gpu.faults().empty(), "a probe had a fault");
+    HEDDLE_CHECK(lab.gpu.log().faults().empty(), "a probe had a fault");
     return cycles;
   };
   const double first = kernel(100);

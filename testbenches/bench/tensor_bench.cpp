@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
   });
   const double seconds = 1 / round.rate;
   lab.gpu.check_quiescent();
-  for (const auto& fault : lab.gpu.faults()) std::printf("%s\n", arch::text_of(fault).c_str());
+  for (const auto& fault : lab.gpu.log().faults()) std::printf("%s\n", arch::text_of(fault).c_str());
 
   std::uint64_t wrong = 0;
   std::uint32_t checked = 0;
@@ -133,5 +133,5 @@ int main(int argc, char** argv) {
   fmt::print("CPU time: {:.2f} s, {:.0f} ns per line, {:.1f} bare SC_METHOD activations per line ({:.1f} M/s)\n",
              seconds, seconds / lines * 1e9, seconds * round.bare / lines, round.bare / 1e6);
   fmt::print("{} tiles of sampled CTAs compared: {} elements wrong\n", checked, wrong);
-  return wrong == 0 && lab.gpu.faults().empty() ? 0 : 1;
+  return wrong == 0 && lab.gpu.log().faults().empty() ? 0 : 1;
 }

@@ -121,7 +121,7 @@ inline double turn_cycles(const std::string& preset, Curve curve, BulkKind kind,
   of_warp(p, 0, [](ListProgram& q) { store_clocks(q, 2, 3); });
   p.exit();
   lab.run(program, {1, 1, 1}, {128, 1, 1}, kShared + bytes);
-  HEDDLE_CHECK(lab.gpu.faults().empty(), "a probe had a fault");
+  HEDDLE_CHECK(lab.gpu.log().faults().empty(), "a probe had a fault");
   return noted(lab) / kTurns;
 }
 
@@ -179,7 +179,7 @@ inline double multicast_cycles(GpuLab& lab, const Multicast& shape, std::uint32_
     const arch::ClusterShape cluster = shape.ctas == 1 ? arch::ClusterShape{} : test::clusters_of(shape.ctas);
     const double cycles = lab.cycles(
         lab.run(multicast_turns(shape, count, first), {grid, 1, 1}, {64, 1, 1}, kShared + Multicast::kBytes, cluster));
-    HEDDLE_CHECK(lab.gpu.faults().empty(), "a probe had a fault");
+    HEDDLE_CHECK(lab.gpu.log().faults().empty(), "a probe had a fault");
     if (shape.cold) first += grid / shape.ctas * count;
     return cycles;
   };
@@ -201,7 +201,7 @@ inline double multicast_rate(std::uint32_t ctas, const std::vector<std::string>&
   const auto kernel = [&](std::uint64_t turns, std::uint64_t first) {
     const double result = lab.cycles(
         lab.run(multicast_turns({ctas, ctas, true}, turns, first), {kGrid, 1, 1}, {64, 1, 1}, 54 << 10, cluster));
-    HEDDLE_CHECK(lab.gpu.faults().empty(), "a probe had a fault");
+    HEDDLE_CHECK(lab.gpu.log().faults().empty(), "a probe had a fault");
     return result;
   };
   const double start = kernel(2, 0);
@@ -300,7 +300,7 @@ inline double k_tile_cycles(std::uint32_t ctas, bool outside, const std::vector<
   const auto cycles = [&](std::uint32_t tiles) {
     const double result = lab.cycles(
         lab.run(k_tiles(ctas, tiles), {ctas, 1, 1}, {64, 1, 1}, kShared + 4 * 32'768, test::clusters_of(ctas)));
-    HEDDLE_CHECK(lab.gpu.faults().empty(), "a probe had a fault");
+    HEDDLE_CHECK(lab.gpu.log().faults().empty(), "a probe had a fault");
     return result;
   };
   (void)cycles(3 * kTiles);

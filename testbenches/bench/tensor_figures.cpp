@@ -67,8 +67,8 @@ double l2_requests(const GpuLab& lab) {
 }
 
 GpuLab& no_faults(GpuLab& lab) {
-  for (const auto& fault : lab.gpu.faults()) print(arch::text_of(fault) + "\n");
-  HEDDLE_CHECK(lab.gpu.faults().empty(), "a probe had a fault");
+  for (const auto& fault : lab.gpu.log().faults()) print(arch::text_of(fault) + "\n");
+  HEDDLE_CHECK(lab.gpu.log().faults().empty(), "a probe had a fault");
   lab.gpu.check_quiescent();
   return lab;
 }

@@ -56,7 +56,7 @@ inline GemmFigures multiply(const test::GemmShape& shape, const std::vector<std:
   gemm.write_descriptors(lab);
   const std::uint32_t operation =
       lab.run(gemm.program(), gemm.grid(), test::TensorGemm::block(), test::TensorGemm::shared(), gemm.cluster());
-  HEDDLE_CHECK(lab.gpu.faults().empty(), "a matrix multiply had a fault");
+  HEDDLE_CHECK(lab.gpu.log().faults().empty(), "a matrix multiply had a fault");
   lab.gpu.check_quiescent();
 
   GemmFigures result;

@@ -53,6 +53,50 @@ TEST_CASE("time_of and cycle_at are exact over a million million cycles", "[cloc
   }
 }
 
+TEST_CASE("a clock that changes: every cycle begins where a sum of periods says, and is found there", "[clock]") {
+  SimFixture sim;
+  for (const std::uint64_t seed : test::seeds(60)) {
+    CAPTURE(seed);
+    test::Random dice(seed);
+    const std::uint64_t origin = dice.one_in(3) ? 0 : dice.between64(1, 1'000'000'000);
+    Clock clock(dice.between(300, 2000) / 1000.0);
+    clock.set_origin(sc_time::from_value(origin));
+    const double first_ghz = clock.gigahertz();
+    // begins[c]: when cycle c begins, period by period; the changes lie where dice put them, some on the same cycle.
+    std::vector<std::uint64_t> begins = {origin};
+    Cycle last = 0;
+    for (std::uint32_t change = dice.below(12); change > 0; --change) {
+      const Cycle at = last + (dice.one_in(5) ? 0 : dice.below(300));
+      while (begins.size() <= at) begins.push_back(begins.back() + clock.period().value());
+      clock.change(dice.between(300, 2000) / 1000.0, at);
+      last = at;
+    }
+    while (begins.size() <= last + 200) begins.push_back(begins.back() + clock.period().value());
+    std::uint64_t wrong = 0;
+    for (Cycle cycle = 0; cycle < begins.size(); ++cycle) {
+      if (clock.ticks_of(cycle) != begins[cycle] || clock.time_of(cycle).value() != begins[cycle]) ++wrong;
+      if (clock.cycle_at(sc_time::from_value(begins[cycle])) != cycle) ++wrong;
+    }
+    for (int i = 0; i < 500; ++i) {
+      const std::uint64_t ticks = dice.between64(origin > 500 ? origin - 500 : 0, begins.back());
+      Cycle expected = 0;
+      while (begins[expected] < ticks) ++expected;
+      if (clock.cycle_at(sc_time::from_value(ticks)) != expected) ++wrong;
+    }
+    CHECK(wrong == 0);
+    clock.set_origin(sc_time::from_value(7));
+    CHECK(clock.gigahertz() == first_ghz);  // as it was made
+    CHECK(clock.ticks_of(1000) == 7 + 1000 * clock.period().value());
+  }
+}
+
+TEST_CASE("a clock is not changed before its last change", "[clock]") {
+  SimFixture sim;
+  Clock clock(1.0);
+  clock.change(0.5, 100);
+  CHECK_THAT(test::failure_of([&] { clock.change(1.0, 99); }), Contains("before its last change"));
+}
+
 TEST_CASE("durations in nanoseconds become the nearest number of cycles", "[clock]") {
   SimFixture sim;
   const Clock clock(2.0);  // 0.5 ns

@@ -250,6 +250,77 @@ TEST_CASE("two domains of different clocks stay in step", "[domain]") {
   }
 }
 
+namespace {
+
+// Is called at cycles of a list, and sets clocks of another one.
+struct Changer final : Ticker {
+  Changer(Domain& domain_, Cycle every_, std::vector<double> clocks_)
+      : domain(domain_), every(every_), clocks(std::move(clocks_)) {}
+  Cycle on_tick(Cycle tick, Cycle next) override {
+    calls.push_back({tick, next});
+    if (calls.size() <= clocks.size()) domain.change_clock(clocks[calls.size() - 1], tick);
+    return tick + ((next - tick) / every + 1) * every;
+  }
+  Domain& domain;
+  Cycle every;
+  std::vector<double> clocks;
+  std::vector<std::pair<Cycle, Cycle>> calls;
+};
+
+}  // namespace
+
+TEST_CASE("a ticker changes the clock: events keep their cycles and order, and begin later or sooner", "[domain]") {
+  for (const Cycle run_ahead : {Cycle{0}, Cycle{1}, Cycle{100}}) {
+    CAPTURE(run_ahead);
+    Bench bench(run_ahead, 1.0);
+    Changer changer(bench.domain, 100, {0.5, 2.0});
+    bench.domain.set_ticker(changer, 100);
+    for (const Cycle cycle : {0, 99, 100, 150, 199, 200, 250}) {
+      bench.domain.schedule(static_cast<Cycle>(cycle), bench.recorder, 0, static_cast<std::uint64_t>(cycle));
+    }
+    run_until_idle();
+    std::vector<std::uint64_t> times;
+    for (const Seen& seen : bench.recorder.seen) {
+      CHECK(seen.cycle == seen.argument);
+      times.push_back(seen.time.value());
+    }
+    // 1 ns up to cycle 100, then 2 ns up to cycle 200, then 0.5 ns.
+    CHECK(times == std::vector<std::uint64_t>{0, 99'000, 100'000, 200'000, 298'000, 300'000, 325'000});
+    CHECK(changer.calls == std::vector<std::pair<Cycle, Cycle>>{{100, 100}, {200, 200}});
+    CHECK(sc_core::sc_time_stamp() == ps(325'000));
+  }
+}
+
+TEST_CASE("a ticker does not wake a domain that rests, and is called once before the next event", "[domain]") {
+  Bench bench(0, 1.0);
+  Changer changer(bench.domain, 10, {});
+  bench.domain.set_ticker(changer, 10);
+  bench.domain.schedule(5, bench.recorder, 0, 5);
+  bench.domain.schedule(1'000'003, bench.recorder, 0, 6);
+  run_until_idle();
+  CHECK(changer.calls == std::vector<std::pair<Cycle, Cycle>>{{10, 1'000'003}});
+  CHECK(sc_core::sc_time_stamp() == ps(1'000'003'000));
+  CHECK(bench.domain.wakeups() == 2);
+}
+
+TEST_CASE("after a reset the clock is the first one, and the ticker is called as at first", "[domain]") {
+  Bench bench(0, 1.0);
+  Changer changer(bench.domain, 100, {0.25});
+  bench.domain.set_ticker(changer, 100);
+  for (const Cycle cycle : {Cycle{100}, Cycle{150}}) bench.domain.schedule(cycle, bench.recorder, 0, cycle);
+  run_until_idle();
+  CHECK(sc_core::sc_time_stamp() == ps(100'000 + 50 * 4'000));
+  CHECK(bench.domain.clock().gigahertz() == Approx(0.25));
+  bench.domain.reset();
+  CHECK(bench.domain.clock().gigahertz() == Approx(1.0));
+  CHECK(bench.domain.now() == 0);
+  const sc_time before = sc_core::sc_time_stamp();
+  bench.domain.schedule(150, bench.recorder, 0, 0);
+  run_until_idle();
+  CHECK(changer.calls.back() == std::pair<Cycle, Cycle>{100, 150});
+  CHECK(sc_core::sc_time_stamp() - before == ps(150'000));
+}
+
 TEST_CASE("a failed check names the module whose event it was, the simulated time and the cycle", "[domain]") {
   SimFixture sim;
   Observation observation{"gpu0"};

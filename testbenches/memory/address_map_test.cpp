@@ -1,6 +1,8 @@
 #include "arch/address_map.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -73,6 +75,33 @@ TEST_CASE("slices belong to partitions, addresses to memory or not", "[memory][M
   CHECK_THROWS(AddressMap(1000, 6, 4));
   CHECK_THROWS(AddressMap(1000, 0, 1));
   CHECK_THROWS(AddressMap(1000, 6, 0));
+}
+
+TEST_CASE("a slice counts its lines: every line has a place of its own, and is found there", "[memory][MEM-01]") {
+  for (const std::uint64_t seed : seeds(60)) {
+    CAPTURE(seed);
+    Random dice(seed);
+    const std::uint32_t slices = dice.between(1, 40);
+    const std::uint64_t lines = dice.between(1, 6000);
+    const AddressMap map(lines * kLineBytes, slices, 1);
+    std::set<std::pair<std::uint32_t, std::uint64_t>> places;
+    std::vector<std::uint64_t> counts(slices);
+    for (std::uint64_t line = 0; line < lines; ++line) {
+      const AddressMap::Place place = map.place_of(line * kLineBytes + dice.below(kLineBytes));
+      REQUIRE(place.slice == map.slice_of(line * kLineBytes));
+      REQUIRE(places.insert({place.slice, place.number}).second);
+      REQUIRE(map.line_at(place) == line);
+      REQUIRE(place.number == line / slices);  // one line of every run
+      ++counts[place.slice];
+    }
+    for (const std::uint64_t count : counts) REQUIRE((count >= lines / slices && count <= lines / slices + 1));
+    // A place behind the last line, and one of the last run that memory does not have.
+    for (std::uint32_t slice = 0; slice < slices; ++slice) {
+      CHECK_FALSE(map.line_at({slice, lines / slices + 1}));
+      const auto last = map.line_at({slice, lines / slices});
+      CHECK(last.has_value() == (places.count({slice, lines / slices}) == 1));
+    }
+  }
 }
 
 }  // namespace heddle::test::memory_address_map_test

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "arch/address_map.h"
 #include "memory/hbm_banks.h"
 #include "support/random.h"
 
@@ -41,6 +43,44 @@ TEST_CASE("every line of memory has a place of its own", "[memory][MEM-02]") {
     }
     CHECK(lines.size() == kLines);
     CHECK(cells.size() == kLines);
+  }
+}
+
+TEST_CASE("channels that belong to slices hold their lines alone, a row those of one slice", "[memory][MEM-02]") {
+  for (const std::uint64_t seed : heddle::test::seeds(60)) {
+    CAPTURE(seed);
+    Random random(seed);
+    const std::uint32_t slices = random.between(1, 24);
+    const std::uint32_t channels = random.between(1, 48);
+    const std::uint32_t banks = 1U << random.below(6);
+    constexpr std::uint64_t kLines = 8000;
+    const heddle::arch::AddressMap map_of_slices(kLines * 128, slices, 1);
+    HbmMap map(channels, banks, 1024, 1024);
+    CHECK(map.row_lines() == 1);
+    map.belong_to(map_of_slices);
+    CHECK(map.row_lines() == 8);
+    // The oracle: groups of as few slices and channels as the two numbers leave.
+    std::uint32_t groups = 1;
+    for (std::uint32_t n = 1; n <= std::min(slices, channels); ++n) {
+      if (slices % n == 0 && channels % n == 0) groups = n;
+    }
+    std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t>> cells;
+    std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>, std::set<std::uint32_t>> rows;
+    std::vector<std::uint64_t> counts(channels);
+    for (std::uint64_t line = 0; line < kLines; ++line) {
+      const DecodedAddress place = map.decode(line * 128);
+      const std::uint32_t slice = map_of_slices.slice_of(line * 128);
+      REQUIRE(place.channel < channels);
+      REQUIRE(place.bank < banks);
+      REQUIRE(place.channel / (channels / groups) == slice / (slices / groups));
+      REQUIRE(cells.insert({place.channel, place.bank, place.row, place.line % 8}).second);
+      rows[{place.channel, place.bank, place.row}].insert(slice);
+      ++counts[place.channel];
+    }
+    for (const auto& [row, its] : rows) REQUIRE(its.size() == 1);
+    // Lines come evenly, but for the last rows.
+    const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+    CHECK(*most - *least <= 8 * slices / groups + 8);
   }
 }
 

@@ -8,6 +8,7 @@ class RandomCore {
  public:
   RandomCore(std::uint64_t seed, const L2Config& config)
       : dice_(seed), core_(config, counts_), memory_(kCoreLines), flat_(kCoreLines * 128), busy_(kCoreLines, 0) {
+    core_.row_writer().use_rows(map_, 4);
     for (std::size_t i = 0; i < flat_.size(); ++i)
       flat_[i] = memory_.bytes[i] = static_cast<std::uint8_t>(dice_.next());
   }
@@ -164,6 +165,7 @@ class RandomCore {
   }
 
   Random dice_;
+  const arch::AddressMap map_{kCoreLines * 128, 1, 1};
   L2Counts counts_;
   L2Core core_;
   LooseMemory memory_;
@@ -186,6 +188,22 @@ TEST_CASE("an L2 core is a flat memory, whatever order memory answers in", "[mem
     CHECK(core.counts().hits.value() > 0);
     CHECK(core.counts().write_backs.value() > 0);
   }
+}
+
+TEST_CASE("lines of a row that go along change nothing but when they go", "[memory][MEM-01]") {
+  std::uint64_t along = 0;
+  for (const std::uint64_t seed : seeds(12)) {
+    CAPTURE(seed);
+    L2Config config = tiny_core();
+    config.mshrs = config.mshr_targets = 16;
+    config.write_buffer = 2 + seed % 8;
+    config.eager_ways = 1 + seed % 2;
+    config.fetch_sectors = 1U << seed % 3;
+    RandomCore core(seed, config);
+    core.run(4000);
+    along += core.counts().written_along.value();
+  }
+  CHECK(along > 100);
 }
 
 }  // namespace heddle::test::memory_l2_core_random_test

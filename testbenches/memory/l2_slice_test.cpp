@@ -71,6 +71,27 @@ TEST_CASE("the data port gives two sectors per cycle", "[memory][MEM-01]") {
         std::vector<Cycle>(19, 2));
 }
 
+TEST_CASE("writes take the way into the array, while reads go on", "[memory][MEM-01]") {
+  L2Params params = roomy();
+  params.write_bandwidth = 32;
+  L2Bench bench(params);
+  for (std::uint64_t line = 0; line < 4; ++line) bench.one(bench.write(line * 128, 128, 1));
+  CHECK(spacing(
+            bench, 20, [&](std::uint32_t i) -> auto& { return bench.write(i % 4 * 128, 128, 2); }) ==
+        std::vector<Cycle>(19, 4));
+  CHECK(spacing(
+            bench, 20, [&](std::uint32_t i) -> auto& { return bench.write(i % 4 * 128, 32, 2); }) ==
+        std::vector<Cycle>(19, 1));
+  CHECK(spacing(
+            bench, 20, [&](std::uint32_t i) -> auto& { return bench.read(i % 4 * 128, 128); }) ==
+        std::vector<Cycle>(19, 2));
+  // In turns: a read takes the two cycles of the port that the write before it leaves.
+  CHECK(spacing(
+            bench, 20, [&](std::uint32_t i) -> auto& {
+              return i % 2 == 0 ? bench.write(i % 4 * 128, 128, 2) : bench.read(i % 4 * 128, 128);
+            }) == std::vector<Cycle>(19, 2));
+}
+
 TEST_CASE("atomics: so many values per cycle, one at a time to one address", "[memory][MEM-01]") {
   L2Bench bench(roomy());
   bench.one(bench.write(0, 128, 0));

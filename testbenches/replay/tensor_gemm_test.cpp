@@ -98,8 +98,9 @@ TEST_CASE("multicast in a cluster takes operands from the L2 once for all receiv
   CHECK(run.sum(".tmau", ".lines") == kSteps * c.reads + kStores);
   CHECK(run.sum(".tmau", ".multicast.saved") == kSteps * c.saved);
   CHECK(run.sum(".tmau", ".delivered") == kSteps * (c.reads + c.saved));
-  // The slices see just these requests, and those for descriptors.
-  CHECK(run.sum(".l2.slice", ".requests") == run.sum(".tmau", ".lines") + run.sum(".tmau", ".descriptor.misses"));
+  // The slices see just these requests, those for descriptors and parameters, and the report of the kernel's end.
+  CHECK(run.sum(".l2.slice", ".requests") == run.sum(".tmau", ".lines") + run.sum(".tmau", ".descriptor.misses") +
+                                                 run.sum(".gpc", ".constants.misses") + 1);
 }
 
 TEST_CASE("the matrix unit reads swizzled tiles without bank conflicts, others with many", "[replay][TMA-21][TMA-22]") {

@@ -285,7 +285,7 @@ struct Totals {
 };
 
 bool has_fault(const GpuLab& lab, std::uint32_t operation) {
-  for (const heddle::arch::FaultRecord& fault : lab.gpu.faults()) {
+  for (const heddle::arch::FaultRecord& fault : lab.gpu.log().faults()) {
     if (fault.task == operation) return true;
   }
   return false;

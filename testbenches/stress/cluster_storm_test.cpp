@@ -178,7 +178,7 @@ void storm(const Setting& setting, std::uint64_t seed) {
     ++kernels;
   }
   run_until_idle();
-  REQUIRE(lab.gpu.faults().empty());
+  REQUIRE(lab.gpu.log().faults().empty());
   REQUIRE(lab.host.results.size() == kernels);
   REQUIRE(judge.verdict() == std::vector<std::string>{});
   CHECK(judge.cgas() == clusters);

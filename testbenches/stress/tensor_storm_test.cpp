@@ -131,7 +131,7 @@ void storm(const std::vector<std::string>& sets, std::uint32_t clusters) {
   p.exit();
   const std::uint32_t ctas = clusters * kCluster;
   lab.run(program, {ctas, 1, 1}, {32, 1, 1}, kShared, clusters_of(kCluster));
-  if (!lab.gpu.faults().empty()) FAIL(arch::text_of(lab.gpu.faults()[0]));
+  if (!lab.gpu.log().faults().empty()) FAIL(arch::text_of(lab.gpu.log().faults()[0]));
   lab.gpu.check_quiescent();
   std::vector<std::uint32_t> sums(8 * kBytes / 4);
   for (std::uint32_t cluster = 0; cluster < clusters; ++cluster) {

@@ -32,8 +32,8 @@ struct Attached {
   explicit Attached(const std::string& mode)
       : lab(preset_params("small", {"gpu.timing=" + mode, "gpu.memory=1 MiB", "gpu.l2.bytes=64 KiB"}),
             DeviceMemory::attached),
-        memory("foreign", kBytes, sc_core::sc_time(300, sc_core::SC_NS), lab.gpu.slices()) {
-    for (std::uint32_t s = 0; s < lab.gpu.slices(); ++s) {
+        memory("foreign", kBytes, sc_core::sc_time(300, sc_core::SC_NS), lab.gpu.params().l2.slices) {
+    for (std::uint32_t s = 0; s < lab.gpu.params().l2.slices; ++s) {
       checkers.push_back(std::make_unique<ProtocolChecker>(("checker" + std::to_string(s)).c_str()));
       lab.gpu.memory_out(s).bind(checkers.back()->in);
       checkers.back()->out.bind(memory.socket(s));
@@ -121,14 +121,14 @@ TEST_CASE("a fault of an attached memory is a fault of the program", "[system][M
   // The GPU believes in more memory than there is.
   SimFixture sim;
   GpuLab lab(preset_params("small", {"gpu.memory=2 MiB"}), DeviceMemory::attached);
-  PlainMemory memory("foreign", kBytes, sc_core::sc_time(300, sc_core::SC_NS), lab.gpu.slices());
-  for (std::uint32_t s = 0; s < lab.gpu.slices(); ++s) lab.gpu.memory_out(s).bind(memory.socket(s));
+  PlainMemory memory("foreign", kBytes, sc_core::sc_time(300, sc_core::SC_NS), lab.gpu.params().l2.slices);
+  for (std::uint32_t s = 0; s < lab.gpu.params().l2.slices; ++s) lab.gpu.memory_out(s).bind(memory.socket(s));
   auto program = std::make_shared<ListProgram>(1);
   program->load({}, 0, ListProgram::linear(kBytes + 512, 4));
   program->exit();
   const std::uint32_t operation = lab.run(program, {1, 1, 1}, {32, 1, 1});
-  REQUIRE(lab.gpu.faults().size() == 1);
-  CHECK(lab.gpu.faults().front().address == kBytes + 512);
+  REQUIRE(lab.gpu.log().faults().size() == 1);
+  CHECK(lab.gpu.log().faults().front().address == kBytes + 512);
   CHECK(lab.host.results.at(operation).status == heddle::protocol::DoneStatus::faulted);
 }
 

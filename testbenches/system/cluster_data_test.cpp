@@ -120,7 +120,7 @@ TEST_CASE("a histogram in the shared memories of a cluster equals the reference"
       GpuLab lab(preset_params(machine.preset, {"gpu.timing=" + machine.timing}));
       const std::uint32_t clusters = 9;
       lab.run(histogram(size), {clusters * size, 1, 1}, {kThreads, 1, 1}, 4 * kBins, clusters_of(size, machine.mode));
-      REQUIRE(lab.gpu.faults().empty());
+      REQUIRE(lab.gpu.log().faults().empty());
       REQUIRE(lab.host.results.size() == 1);
       std::vector<std::uint32_t> expected(kBins * size);
       for (std::uint32_t thread = 0; thread < clusters * size * kThreads; ++thread) {
@@ -146,7 +146,7 @@ TEST_CASE("an exchange of all with all equals the reference", "[system][CGA-06][
       const std::uint32_t clusters = 5;
       lab.run(exchange(size), {clusters * size, 1, 1}, {kThreads, 1, 1}, 4 * kThreads * size,
               clusters_of(size, machine.mode));
-      REQUIRE(lab.gpu.faults().empty());
+      REQUIRE(lab.gpu.log().faults().empty());
       for (std::uint32_t cta = 0; cta < clusters * size; ++cta) {
         const std::uint32_t first = cta / size * size;
         for (std::uint32_t source = 0; source < size; ++source) {

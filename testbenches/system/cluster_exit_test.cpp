@@ -49,7 +49,7 @@ std::string recycle(const std::vector<std::string>& sets) {
   GpuLab lab(preset_params("small", all));
   return failure_of([&] {
     lab.run(farewells(4), {80, 1, 1}, {32, 1, 1}, 1024, clusters_of(2));
-    if (!lab.gpu.faults().empty()) throw std::runtime_error(text_of(lab.gpu.faults().front()));
+    if (!lab.gpu.log().faults().empty()) throw std::runtime_error(text_of(lab.gpu.log().faults().front()));
     lab.gpu.check_quiescent();
   });
 }
@@ -85,7 +85,7 @@ TEST_CASE("more CGAs than ids wait for their turn", "[system][CGA-01][CGA-02]") 
       REQUIRE(lab.read<std::uint32_t>(kOut + 4 * cta) == lab.read<std::uint32_t>(kOut + 4 * (cta / 3 * 3)));
     }
     CHECK(ids.size() <= 2);
-    CHECK(lab.gpu.faults().empty());
+    CHECK(lab.gpu.log().faults().empty());
     lab.gpu.check_quiescent();
   }
 }
@@ -136,7 +136,7 @@ TEST_CASE("a CTA with writes in flight leaves when the MPC permits it", "[system
     only_rank(p, 1, [](ListProgram& q) { q.compute(Unit::fp32, 5000); });
     p.exit();
     lab.run(program, {2, 1, 1}, {32, 1, 1}, 1024, clusters_of(2));
-    CHECK(lab.gpu.faults().empty());
+    CHECK(lab.gpu.log().faults().empty());
     lab.gpu.check_quiescent();
     const auto& ctas = lab.observation.clusters.kept().front().ctas;
     REQUIRE(ctas.size() == 2);
@@ -164,7 +164,7 @@ TEST_CASE("shared memory that is given back early makes room for others", "[syst
     lab.submit(lab.packet(holder, {sms, 1, 1}, {32, 1, 1}, 200 << 10, 0));
     const std::uint32_t second = lab.submit(lab.packet(other, {sms, 1, 1}, {32, 1, 1}, 200 << 10, 1));
     run_until_idle();
-    CHECK(lab.gpu.faults().empty());
+    CHECK(lab.gpu.log().faults().empty());
     lab.gpu.check_quiescent();
     return static_cast<double>(lab.host.results.at(second).start) /
            static_cast<double>(heddle::picoseconds(lab.gpu.domain().clock().period()));

@@ -49,7 +49,7 @@ Outcome run(const std::shared_ptr<ListProgram>& program, const std::vector<std::
   const std::uint32_t good = lab.submit(lab.packet(innocent, {4, 1, 1}, {64, 1, 1}, 0, 1, clusters_of(2)));
   run_until_idle();
   lab.gpu.check_quiescent();
-  return {lab.gpu.faults(), lab.host.results.at(bad).status, lab.host.results.at(good).status};
+  return {lab.gpu.log().faults(), lab.host.results.at(bad).status, lab.host.results.at(good).status};
 }
 
 std::shared_ptr<ListProgram> program_of(const std::function<void(ListProgram&)>& body) {
@@ -125,7 +125,7 @@ TEST_CASE("a store to a CTA that has exited is an error while the CGA lives, and
     SimFixture sim;
     GpuLab lab(preset_params("small", {"gpu.gpc.exit_permission=at_once"}));
     const std::uint32_t operation = lab.run(farewell, {4, 1, 1}, {32, 1, 1}, kShared, clusters_of(4));
-    CHECK(lab.gpu.faults().empty());
+    CHECK(lab.gpu.log().faults().empty());
     CHECK(lab.host.results.at(operation).status == DoneStatus::ok);
     double dropped = 0;
     const auto stats = lab.observation.stats.to_json();
@@ -260,7 +260,7 @@ TEST_CASE("data that come before they are expected complete no phase", "[system]
     cluster_barrier(p);
   });
   lab.run(program, {2, 1, 1}, {32, 1, 1}, kShared, clusters_of(2));
-  CHECK(lab.gpu.faults().empty());
+  CHECK(lab.gpu.log().faults().empty());
   CHECK(lab.read<std::uint32_t>(kOut) == 0);
   CHECK(lab.read<std::uint32_t>(kOut + 4) == 1);
   for (std::uint32_t lane = 0; lane < 32; ++lane) CHECK(lab.read<std::uint32_t>(kOut + 128 + 4 * lane) == 7 + lane);

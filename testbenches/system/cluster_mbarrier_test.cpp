@@ -156,7 +156,7 @@ TEST_CASE("mbarriers of many CTAs complete every phase once, with all that was e
     const std::uint32_t clusters = random.between(1, 6);
     const CgaMode mode = plan.size <= 4 && random.chance(50) ? CgaMode::multicast : CgaMode::load_balancing;
     lab.run(exchange(random, plan), {clusters * plan.size, 1, 1}, {32, 1, 1}, 512, clusters_of(plan.size, mode));
-    REQUIRE(lab.gpu.faults().empty());
+    REQUIRE(lab.gpu.log().faults().empty());
     REQUIRE(lab.host.results.size() == 1);
     const std::uint32_t judged = clusters * plan.size * plan.phases * (2 + plan.size);
     CHECK(lab.read<std::uint32_t>(kWrong) == 0);

@@ -154,7 +154,7 @@ class ResetLab {
     const double begin = sc_core::sc_time_stamp().to_seconds();
     run_until_idle();
     lab_.gpu.check_quiescent();
-    for (const heddle::arch::FaultRecord& fault : lab_.gpu.faults()) FAIL(text_of(fault));
+    for (const heddle::arch::FaultRecord& fault : lab_.gpu.log().faults()) FAIL(text_of(fault));
     REQUIRE(lab_.host.problems.empty());
     REQUIRE(lab_.host.results.size() == sums_.size());
     for (const std::uint64_t sum : sums_)

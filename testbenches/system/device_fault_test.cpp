@@ -110,8 +110,8 @@ TEST_CASE("a fault names its place and ends its task; the rest goes on", "[syste
     const std::uint32_t next =
         lab.submit(program_with(~0ULL, [](ListProgram& p) { p.compute(Unit::fp32, 1); }), {5, 1, 1}, {64, 1, 1}, 0, 0);
     run_until_idle();
-    REQUIRE(lab.gpu.faults().size() == 1);
-    const FaultRecord& fault = lab.gpu.faults().front();
+    REQUIRE(lab.gpu.log().faults().size() == 1);
+    const FaultRecord& fault = lab.gpu.log().faults().front();
     CHECK(fault.kind == crime.kind);
     CHECK(fault.task == bad);
     CHECK(fault.cta == kGuilty);
@@ -152,7 +152,7 @@ TEST_CASE("a task whose other CTAs would wait for ever is stopped by a fault", "
   p.branch(3, [](const Warp& warp) { return warp.reg(1, 0) == 0; }, {{1, 1}});
   p.exit();
   const std::uint32_t operation = lab.run(program, {8, 1, 1}, {96, 1, 1});
-  CHECK(lab.gpu.faults().size() == 1);
+  CHECK(lab.gpu.log().faults().size() == 1);
   CHECK(lab.host.results.at(operation).status == DoneStatus::faulted);
   lab.gpu.check_quiescent();
 }

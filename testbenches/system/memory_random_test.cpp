@@ -134,7 +134,7 @@ std::vector<std::uint8_t> run_on_machine(std::uint64_t seed, const Setting& sett
   GpuLab lab(preset_params("small", {"gpu.timing=" + setting.timing, setting.extra}));
   REQUIRE(lab.gpu.memory().write(0, before.data(), before.size()));
   lab.run(random_program(seed), grid, block, kWindow * 8);
-  REQUIRE(lab.gpu.faults().empty());
+  REQUIRE(lab.gpu.log().faults().empty());
   REQUIRE(lab.host.results.size() == 1);
   lab.gpu.check_quiescent();
   std::vector<std::uint8_t> after(before.size());

@@ -207,7 +207,7 @@ TEST_CASE("streams that wait for events: children begin behind what a plain list
     make_object(lab, child.kernel.code);
     const std::uint32_t operation = lab.submit(parent);
     run_until_idle();
-    REQUIRE(lab.gpu.faults().empty());
+    REQUIRE(lab.gpu.log().faults().empty());
     REQUIRE(lab.host.results.count(operation) == 1);
     std::vector<std::uint32_t> begin;
     std::vector<std::uint32_t> end;
@@ -268,9 +268,9 @@ TEST_CASE("an event that is destroyed may not be used any more", "[system][TSK-1
   made->store(strong(), ListProgram::constant(1), ListProgram::linear(kSeen, 0));
   made->exit();
   const std::uint32_t operation = lab.run(made, {1, 1, 1}, {32, 1, 1});
-  REQUIRE(lab.gpu.faults().size() == 1);
-  CHECK(lab.gpu.faults()[0].kind == arch::FaultKind::child);
-  CHECK(lab.gpu.faults()[0].operation == code);
+  REQUIRE(lab.gpu.log().faults().size() == 1);
+  CHECK(lab.gpu.log().faults()[0].kind == arch::FaultKind::child);
+  CHECK(lab.gpu.log().faults()[0].operation == code);
   CHECK(lab.host.results.at(operation).status == protocol::DoneStatus::faulted);
   CHECK(lab.read<std::uint32_t>(kSeen) == 0);
   lab.gpu.check_quiescent();
@@ -343,7 +343,7 @@ TEST_CASE("a queue task that a program launches runs every entry once, and ends 
   make_object(lab, lab.packet(child_program(500), {1, 1, 1}, {32, 1, 1}).kernel.code);
   lab.submit(packet);
   run_until_idle();
-  REQUIRE(lab.gpu.faults().empty());
+  REQUIRE(lab.gpu.log().faults().empty());
   REQUIRE(lab.host.results.at(packet.operation).status == protocol::DoneStatus::ok);
   std::set<std::uint32_t> tickets;
   std::uint32_t last = 0;
@@ -382,9 +382,9 @@ TEST_CASE("a queue that is closed, or that a task has, takes no other task", "[s
   parent->exit();
   make_object(lab, lab.packet(child_program(5), {1, 1, 1}, {32, 1, 1}).kernel.code);
   const std::uint32_t operation = lab.run(parent, {1, 1, 1}, {32, 1, 1});
-  REQUIRE(lab.gpu.faults().size() == 1);
-  CHECK(lab.gpu.faults()[0].kind == arch::FaultKind::queue_closed);
-  CHECK(lab.gpu.faults()[0].address == kQueue);
+  REQUIRE(lab.gpu.log().faults().size() == 1);
+  CHECK(lab.gpu.log().faults()[0].kind == arch::FaultKind::queue_closed);
+  CHECK(lab.gpu.log().faults()[0].address == kQueue);
   CHECK(lab.host.results.at(operation).status == protocol::DoneStatus::faulted);
   lab.gpu.check_quiescent();
 }
@@ -408,9 +408,9 @@ TEST_CASE("of two tasks that want one queue at the same time the second one is r
   parent->exit();
   make_object(lab, lab.packet(child_program(5), {1, 1, 1}, {32, 1, 1}).kernel.code);
   lab.run(parent, {1, 1, 1}, {32, 1, 1});
-  REQUIRE(lab.gpu.faults().size() == 1);
-  CHECK(lab.gpu.faults()[0].kind == arch::FaultKind::child);
-  CHECK(lab.gpu.faults()[0].where.find("another task has it") != std::string::npos);
+  REQUIRE(lab.gpu.log().faults().size() == 1);
+  CHECK(lab.gpu.log().faults()[0].kind == arch::FaultKind::child);
+  CHECK(lab.gpu.log().faults()[0].where.find("another task has it") != std::string::npos);
   for (std::uint32_t i = 0; i < 3; ++i) CHECK(lab.read<std::uint32_t>(kNotes + 8 * std::uint64_t{i} + 4) > 0);
   CHECK(lab.read<std::uint64_t>(kQueue + arch::queue::kTickets) == (arch::kQueueClosed | 3));
   lab.gpu.check_quiescent();

@@ -73,8 +73,8 @@ TEST_CASE("a CTA that goes wrong after it was saved ends its operation, and the 
       plan.guilty = ~0ULL;
       const std::uint32_t next = machine.start(plan, 3, 0);
       run_until_idle();
-      REQUIRE(machine.gpu.faults().size() == 1);
-      const FaultRecord& fault = machine.gpu.faults().front();
+      REQUIRE(machine.gpu.log().faults().size() == 1);
+      const FaultRecord& fault = machine.gpu.log().faults().front();
       const Lives::Life& guilty = machine.lives.of(bad, kGuilty);
       CHECK(fault.kind == one.kind);
       CHECK(fault.task == bad);
@@ -133,8 +133,8 @@ TEST_CASE("a child that goes wrong after it was saved is named, and its parent g
   root->store(one, ListProgram::constant(1), ListProgram::linear(kNotes + 12, 0));
   root->exit();
   const std::uint32_t operation = machine.run(root, {1, 1, 1}, {32, 1, 1});
-  REQUIRE(machine.gpu.faults().size() == 1);
-  const FaultRecord& fault = machine.gpu.faults().front();
+  REQUIRE(machine.gpu.log().faults().size() == 1);
+  const FaultRecord& fault = machine.gpu.log().faults().front();
   CHECK(fault.kind == FaultKind::address);
   CHECK((fault.task & protocol::kChildBit) != 0);
   CHECK_THAT(machine.observation.labels.of(fault.task), Catch::StartsWith("middle #"));
@@ -178,8 +178,8 @@ TEST_CASE("a fault at any moment ends the CTAs of its task that are saved, or ar
     plan.rounds = 2;
     const std::uint32_t good = machine.start(plan, kCtas, 1);
     run_until_idle();
-    REQUIRE(machine.gpu.faults().size() == 1);
-    const FaultRecord& fault = machine.gpu.faults().front();
+    REQUIRE(machine.gpu.log().faults().size() == 1);
+    const FaultRecord& fault = machine.gpu.log().faults().front();
     REQUIRE(fault.task == bad);
     REQUIRE(fault.cta == 4);
     REQUIRE(machine.host.results.at(bad).status == DoneStatus::faulted);
@@ -249,8 +249,8 @@ TEST_CASE("random operations, some of them guilty, on a machine that is short of
     }
     run_until_idle();
     REQUIRE(machine.host.results.size() == work.size());
-    REQUIRE(machine.gpu.faults().size() == guilty);
-    for (const FaultRecord& fault : machine.gpu.faults()) {
+    REQUIRE(machine.gpu.log().faults().size() == guilty);
+    for (const FaultRecord& fault : machine.gpu.log().faults()) {
       REQUIRE(fault.task < work.size());
       REQUIRE(fault.cta == work[fault.task].plan.guilty);
     }
@@ -300,8 +300,8 @@ TEST_CASE("a saved CTA that memory has lost is a fault of its task, and others g
   const std::uint32_t good = machine.start({}, 4, 1);
   run_until_idle();
   machine.check_results(good, 4);
-  REQUIRE(machine.gpu.faults().size() == 1);
-  const FaultRecord& fault = machine.gpu.faults().front();
+  REQUIRE(machine.gpu.log().faults().size() == 1);
+  const FaultRecord& fault = machine.gpu.log().faults().front();
   const std::string name = "parents " + std::to_string(bad);
   if (lost == Lost::state || lost == Lost::context) {
     CHECK(fault.kind == (lost == Lost::state ? FaultKind::address : FaultKind::poison));

@@ -346,7 +346,7 @@ TEST_CASE("queue tasks that launch, and feed each other: every entry and every c
 
     Judge judge(lab, work);
     CHECK(judge.verdict() == std::vector<std::string>{});
-    CHECK(lab.gpu.faults().empty());
+    CHECK(lab.gpu.log().faults().empty());
     CHECK(lab.host.results.size() == 6);
     for (const auto& [operation, done] : lab.host.results) CHECK(done.status == protocol::DoneStatus::ok);
     for (std::uint32_t i = 0; i < 3; ++i) CHECK(lab.read<std::uint32_t>(kSeen + 4 * i) > judge.last_of(i));

@@ -117,7 +117,7 @@ void run(std::uint64_t seed, Totals& totals) {
     const protocol::DoneStatus expected = guilty ? protocol::DoneStatus::faulted : protocol::DoneStatus::ok;
     REQUIRE(lab.host.results.at(run.operation(i)).status == expected);
   }
-  REQUIRE(lab.gpu.faults().size() == judge.guilty().size());
+  REQUIRE(lab.gpu.log().faults().size() == judge.guilty().size());
   REQUIRE(lab.stat("task.children") == static_cast<double>(judge.ran() - program.roots.size() + judge.strays()));
   lab.gpu.check_quiescent();
   parents::check_all_pools(lab);

@@ -44,7 +44,7 @@ TEST_CASE("every task of a random tree runs once, in the order of its stream, an
     CHECK(run.verdict() == std::vector<std::string>{});
     REQUIRE(lab.host.results.count(root) == 1);
     CHECK(lab.host.results.at(root).status == protocol::DoneStatus::ok);
-    CHECK(lab.gpu.faults().empty());
+    CHECK(lab.gpu.log().faults().empty());
     CHECK(lab.stat("task.children") == static_cast<double>(tree.nodes.size() - 1));
     lab.gpu.check_quiescent();
   }
@@ -109,8 +109,8 @@ TEST_CASE("a task that goes wrong ends alone: its parent and its siblings go on"
   NestedRun run(lab, tree);
   const std::uint32_t root = lab.submit(run.root());
   run_until_idle();
-  REQUIRE(lab.gpu.faults().size() == 1);
-  CHECK(lab.gpu.faults().front().kind == arch::FaultKind::nesting);
+  REQUIRE(lab.gpu.log().faults().size() == 1);
+  CHECK(lab.gpu.log().faults().front().kind == arch::FaultKind::nesting);
   CHECK(run.note(3).starts == 1);
   CHECK(run.note(3).end == 0);  // it was stopped at its launch
   CHECK(run.note(4).starts == 0);

@@ -87,7 +87,7 @@ class DrawnGpu {
     host.submit(1, packet);
     run_until_idle();
     REQUIRE(host.results.size() == 1);
-    CHECK(gpu.faults().empty());
+    CHECK(gpu.log().faults().empty());
     gpu.check_quiescent();
   }
   double stat(const std::string& path) const { return observation.stats.value("gpu0." + path); }

@@ -321,7 +321,7 @@ TEST_CASE("every error of a packet is told, and nothing of the packet launches",
     CAPTURE(table, timing, bad.name);
     judge(lab, bad, objects, in_host = !in_host);
   }
-  CHECK(m.gpu.faults().empty());
+  CHECK(m.gpu.log().faults().empty());
   settle(lab);
 }
 
@@ -360,7 +360,7 @@ TEST_CASE("a kernel that faults leaves an ordered chain of another queue alone",
   heddle_error of_chain{};
   REQUIRE(heddle_queue_error(&chain, &of_chain) == HEDDLE_OK);
   CHECK(of_chain.count == 0);
-  CHECK(m.gpu.faults().size() == 1);
+  CHECK(m.gpu.log().faults().size() == 1);
   CHECK(m.stat("task.faulted") == 1);
   CHECK(m.stat("task.kernels") == kSteps);
   settle(lab);

@@ -253,7 +253,7 @@ TEST_CASE("a kernel that faults stops its queue with an exception", "[system][PK
   REQUIRE(heddle_device_interrupts(&m.device, &pending) == HEDDLE_OK);
   CHECK((pending & HEDDLE_INT_FAULT_MASK) != 0);
   CHECK((pending & HEDDLE_INT_QUEUE_ERROR_MASK) != 0);
-  REQUIRE(m.gpu.faults().size() == 1);
+  REQUIRE(m.gpu.log().faults().size() == 1);
   settle(lab);
 }
 

@@ -129,7 +129,7 @@ TEST_CASE("every work-item of a grid with partial workgroups writes its own cell
       submit(queue, launch(object, arguments_at(lab, bases.back(), i + 5), signal));
     }
     wait_for(lab, signal);
-    REQUIRE(lab[0].gpu.faults().empty());
+    REQUIRE(lab[0].gpu.log().faults().empty());
     for (std::uint32_t i = 0; i < kLaunches; ++i) check_cells(lab, bases[i], i + 5);
     sc_core::sc_start(sc_core::sc_time(10, sc_core::SC_US));
     lab[0].gpu.check_quiescent();
@@ -158,7 +158,7 @@ TEST_CASE("a reset in the middle of launches with partial workgroups", "[system]
   const std::uint64_t signal = lab.new_signal(0, true, 1);
   const std::uint64_t base = start(signal);
   wait_for(lab, signal);
-  REQUIRE(lab[0].gpu.faults().empty());
+  REQUIRE(lab[0].gpu.log().faults().empty());
   check_cells(lab, base, 1);
 }
 

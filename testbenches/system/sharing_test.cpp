@@ -194,7 +194,7 @@ TEST_CASE("processes have the same addresses and different memory, and who reach
     CHECK(right);
   }
   std::set<std::uint32_t> guilty;
-  for (const arch::FaultRecord& fault : lab.gpu.faults()) {
+  for (const arch::FaultRecord& fault : lab.gpu.log().faults()) {
     guilty.insert(fault.task);
     INFO(arch::text_of(fault));
     if (fault.task == foreign) {

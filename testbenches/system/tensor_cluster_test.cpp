@@ -89,7 +89,7 @@ TEST_CASE("a multicast load goes to memory once and comes to each receiver", "[s
   Machine machine({"gpu.timing=" + mode});
   const double before = machine.l2_requests();
   machine.lab.run(multicast(by, mask, kBytes), {4, 1, 1}, {32, 1, 1}, kWindow, clusters_of(4));
-  REQUIRE(machine.lab.gpu.faults().empty());
+  REQUIRE(machine.lab.gpu.log().faults().empty());
   machine.lab.gpu.check_quiescent();
   // 16 lines are read, and each of the four CTAs shows 16 lines.
   CHECK(machine.l2_requests() - before == 16 + 4 * 16);
@@ -112,7 +112,7 @@ TEST_CASE("many clusters multicast at once", "[system][TMA-30][TMA-31]") {
   // With most of its shared memory, a CTA has an SM for itself: all of them are used.
   const bool wide = !sets.empty() && sets[0] == "gpu.shape=[40]";
   machine.lab.run(multicast(1, 0xF, 2048), {64, 1, 1}, {32, 1, 1}, wide ? 128 * 1024 : kWindow, clusters_of(4));
-  REQUIRE(machine.lab.gpu.faults().empty());
+  REQUIRE(machine.lab.gpu.log().faults().empty());
   machine.lab.gpu.check_quiescent();
   if (wide) CHECK(machine.lab.stat("gpc0.tmau39.multicast.received") > 0);
   for (std::uint32_t cta = 0; cta < 64; ++cta) {
@@ -151,7 +151,7 @@ TEST_CASE("fills of a multicast box come to each receiver, and count for its bar
   cluster_barrier(p);
   p.exit();
   machine.lab.run(program, {2, 1, 1}, {32, 1, 1}, kWindow, clusters_of(2));
-  REQUIRE(machine.lab.gpu.faults().empty());
+  REQUIRE(machine.lab.gpu.log().faults().empty());
   machine.lab.gpu.check_quiescent();
   for (std::uint32_t cta = 0; cta < 2; ++cta) {
     for (std::uint32_t row = 0; row < 8; ++row) {
@@ -196,11 +196,11 @@ TEST_CASE("two receivers on one SM are an error that names the mode, or both get
   machine.lab.run(program, {16, 1, 1}, {32, 1, 1}, kWindow, clusters_of(16, arch::CgaMode::load_balancing));
   machine.lab.gpu.check_quiescent();
   if (deliver) {
-    CHECK(machine.lab.gpu.faults().empty());
+    CHECK(machine.lab.gpu.log().faults().empty());
   } else {
-    REQUIRE(machine.lab.gpu.faults().size() == 1);
-    CHECK(machine.lab.gpu.faults()[0].rule == TensorRule::receivers_share_sm);
-    CHECK(arch::text_of(machine.lab.gpu.faults()[0]).find("multicast") != std::string::npos);
+    REQUIRE(machine.lab.gpu.log().faults().size() == 1);
+    CHECK(machine.lab.gpu.log().faults()[0].rule == TensorRule::receivers_share_sm);
+    CHECK(arch::text_of(machine.lab.gpu.log().faults()[0]).find("multicast") != std::string::npos);
   }
   for (std::uint32_t cta = 0; cta < 16; ++cta) {
     CAPTURE(cta);
@@ -237,8 +237,8 @@ TEST_CASE("a load for another CTA, and an mbarrier elsewhere", "[system][TMA-30]
   p.exit();
   machine.lab.run(program, {2, 1, 1}, {32, 1, 1}, kWindow, clusters_of(2));
   machine.lab.gpu.check_quiescent();
-  REQUIRE(machine.lab.gpu.faults().size() == 1);
-  CHECK(machine.lab.gpu.faults()[0].rule == TensorRule::barrier_cta);
+  REQUIRE(machine.lab.gpu.log().faults().size() == 1);
+  CHECK(machine.lab.gpu.log().faults()[0].rule == TensorRule::barrier_cta);
   for (std::uint32_t i = 0; i < 512; i += 4) {
     CHECK(machine.out(1, kData + i) == Machine::source_word(i));
     CHECK(machine.out(0, kData + i) == 0);
@@ -265,8 +265,8 @@ TEST_CASE("a multicast into a CTA that has exited is an error of the CGA", "[sys
   p.exit();
   machine.lab.run(program, {2, 1, 1}, {32, 1, 1}, kWindow, clusters_of(2));
   machine.lab.gpu.check_quiescent();
-  REQUIRE_FALSE(machine.lab.gpu.faults().empty());
-  const arch::FaultRecord& fault = machine.lab.gpu.faults()[0];
+  REQUIRE_FALSE(machine.lab.gpu.log().faults().empty());
+  const arch::FaultRecord& fault = machine.lab.gpu.log().faults()[0];
   CHECK(fault.kind == arch::FaultKind::cta_not_present);
   CHECK(fault.of_cga);
   CHECK(fault.target == 1);
@@ -307,7 +307,7 @@ TEST_CASE("blocks go from shared memory to shared memory of the cluster", "[syst
   cluster_barrier(p);
   p.exit();
   machine.lab.run(program, {kCtas, 1, 1}, {32, 1, 1}, kWindow, clusters_of(kCtas));
-  REQUIRE(machine.lab.gpu.faults().empty());
+  REQUIRE(machine.lab.gpu.log().faults().empty());
   machine.lab.gpu.check_quiescent();
   for (std::uint32_t cta = 0; cta < kCtas; ++cta) {
     const std::uint32_t before = (cta + kCtas - 1) % kCtas;
@@ -357,7 +357,7 @@ TEST_CASE("a block of the CGA's linear memory", "[system][TMA-01][CWD-22]") {
   packet.kernel.cluster.linear_memory = true;
   machine.lab.submit(packet);
   run_until_idle();
-  REQUIRE(machine.lab.gpu.faults().empty());
+  REQUIRE(machine.lab.gpu.log().faults().empty());
   machine.lab.gpu.check_quiescent();
   for (std::uint32_t cta = 0; cta < 2; ++cta) {
     for (std::uint32_t i = 0; i < 512; i += 4) CHECK(machine.out(cta, kData + i) == Machine::source_word(16 + i));

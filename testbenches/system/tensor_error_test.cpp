@@ -223,11 +223,11 @@ TEST_CASE("a request that breaks a rule is dropped whole, and the others go on",
   lab.run(violator(all), {count, 1, 1}, {32, 1, 1}, kWindow);
   lab.gpu.check_quiescent();
   std::string texts;
-  for (const auto& fault : lab.gpu.faults()) texts += arch::text_of(fault) + "\n";
+  for (const auto& fault : lab.gpu.log().faults()) texts += arch::text_of(fault) + "\n";
   INFO(texts);
-  REQUIRE(lab.gpu.faults().size() == count);
+  REQUIRE(lab.gpu.log().faults().size() == count);
   std::vector<std::uint32_t> seen(count);
-  for (const auto& fault : lab.gpu.faults()) {
+  for (const auto& fault : lab.gpu.log().faults()) {
     CAPTURE(arch::text_of(fault));
     CHECK(fault.kind == arch::FaultKind::tensor);
     CHECK(fault.rule == all[fault.cta].rule);
@@ -278,10 +278,10 @@ TEST_CASE("by default a broken rule is a fault that stops the kernel", "[system]
   lab.write<std::uint32_t>(kResults, 77);
   const std::uint32_t operation = lab.run(violator(all), {1, 1, 1}, {32, 1, 1}, kWindow);
   lab.gpu.check_quiescent();
-  REQUIRE(lab.gpu.faults().size() == 1);
-  CHECK(lab.gpu.faults()[0].fatal);
-  CHECK(lab.gpu.faults()[0].rule == TensorRule::address);
-  CHECK(lab.gpu.faults()[0].task == operation);
+  REQUIRE(lab.gpu.log().faults().size() == 1);
+  CHECK(lab.gpu.log().faults()[0].fatal);
+  CHECK(lab.gpu.log().faults()[0].rule == TensorRule::address);
+  CHECK(lab.gpu.log().faults()[0].task == operation);
   CHECK(lab.read<std::uint32_t>(kResults) == 77);
   // The machine goes on.
   write_descriptor(lab, kDescriptors, sound());
@@ -294,8 +294,8 @@ TEST_CASE("by default a broken rule is a fault that stops the kernel", "[system]
   copy_out(*next, kBad, 64, [](const Warp&) { return kOut; });
   next->exit();
   lab.run(next, {1, 1, 1}, {32, 1, 1}, kWindow);
-  INFO(arch::text_of(lab.gpu.faults().back()));
-  CHECK(lab.gpu.faults().size() == 1);
+  INFO(arch::text_of(lab.gpu.log().faults().back()));
+  CHECK(lab.gpu.log().faults().size() == 1);
   CHECK(lab.read<std::uint32_t>(kOut + 8) == 0xA0A0'0008U);
   lab.gpu.check_quiescent();
 }
@@ -310,8 +310,8 @@ TEST_CASE("a store of a box that is longer than shared memory writes nothing", "
   });
   program->exit();
   lab.run(program, {1, 1, 1}, {32, 1, 1}, kWindow);
-  REQUIRE(lab.gpu.faults().size() == 1);
-  CHECK(lab.gpu.faults()[0].rule == TensorRule::shared_address);
+  REQUIRE(lab.gpu.log().faults().size() == 1);
+  CHECK(lab.gpu.log().faults()[0].rule == TensorRule::shared_address);
   CHECK(lab.read<std::uint32_t>(kTensor) == 0xA0A0'0000U);
   lab.gpu.check_quiescent();
 }
@@ -341,7 +341,7 @@ TEST_CASE("kernels see descriptors that were written before they began, whatever
     CHECK(lab.read<std::uint32_t>(kOut) == 0xA0A0'0000U + (tensor.address - kTensor));
     tensor.address += 4096;
   }
-  CHECK(lab.gpu.faults().empty());
+  CHECK(lab.gpu.log().faults().empty());
   lab.gpu.check_quiescent();
 }
 
@@ -366,9 +366,9 @@ TEST_CASE("a store or reduction that breaks a rule writes nothing", "[system][TM
   bulk_wait(*program, 0);  // a dropped request does not keep its group open
   program->exit();
   lab.run(program, {1, 1, 1}, {32, 1, 1}, kWindow);
-  REQUIRE(lab.gpu.faults().size() == 2);
-  CHECK(lab.gpu.faults()[0].rule == TensorRule::reduction);
-  CHECK(lab.gpu.faults()[1].rule == TensorRule::inner_bytes);
+  REQUIRE(lab.gpu.log().faults().size() == 2);
+  CHECK(lab.gpu.log().faults()[0].rule == TensorRule::reduction);
+  CHECK(lab.gpu.log().faults()[1].rule == TensorRule::inner_bytes);
   for (std::uint32_t i = 0; i < 32'768; i += 4) {
     if (lab.read<std::uint32_t>(kTensor + i) != 0xA0A0'0000U + i) FAIL("offset " << i);
   }
@@ -405,15 +405,15 @@ TEST_CASE("a poisoned response poisons shared memory, and the barrier completes"
   const auto bytes = static_cast<std::uint32_t>(sound().box_bytes());
   // Warm, so that the L2 has the line, and sound.
   lab.run(one_box(bytes, true), {1, 1, 1}, {32, 1, 1}, kWindow);
-  CHECK(lab.gpu.faults().empty());
+  CHECK(lab.gpu.log().faults().empty());
   REQUIRE(lab.gpu.memory().poison(kTensor + 128 + 32, 4));
   lab.run(one_box(bytes, false), {1, 1, 1}, {32, 1, 1}, kWindow);
-  CHECK(lab.gpu.faults().empty());  // nobody has read it
+  CHECK(lab.gpu.log().faults().empty());  // nobody has read it
   CHECK(lab.read<std::uint32_t>(kResults) == 1);
   lab.run(one_box(bytes, true), {1, 1, 1}, {32, 1, 1}, kWindow);
-  REQUIRE(lab.gpu.faults().size() == 1);
-  CHECK(lab.gpu.faults()[0].kind == arch::FaultKind::poison);
-  CHECK(lab.gpu.faults()[0].operation == OpCode::load);
+  REQUIRE(lab.gpu.log().faults().size() == 1);
+  CHECK(lab.gpu.log().faults()[0].kind == arch::FaultKind::poison);
+  CHECK(lab.gpu.log().faults()[0].operation == OpCode::load);
   lab.gpu.check_quiescent();
 }
 
@@ -423,8 +423,8 @@ TEST_CASE("a fault in mid-box: the rest of the box arrives, the barrier stays in
   SimFixture sim;
   GpuLab lab(preset_params("small", {"gpu.sm.tensor_errors=report", "gpu.timing=" + mode, "gpu.memory=2 MiB"}),
              heddle::gpu::DeviceMemory::attached);
-  PlainMemory memory("foreign", 2 << 20, sc_core::sc_time(300, sc_core::SC_NS), lab.gpu.slices());
-  for (std::uint32_t s = 0; s < lab.gpu.slices(); ++s) lab.gpu.memory_out(s).bind(memory.socket(s));
+  PlainMemory memory("foreign", 2 << 20, sc_core::sc_time(300, sc_core::SC_NS), lab.gpu.params().l2.slices);
+  for (std::uint32_t s = 0; s < lab.gpu.params().l2.slices; ++s) lab.gpu.memory_out(s).bind(memory.socket(s));
   const auto descriptor = arch::encode(sound());
   std::memcpy(&memory.bytes[kDescriptors], descriptor.data(), descriptor.size());
   for (std::uint32_t i = 0; i < 32'768; ++i) memory.bytes[kTensor + i] = static_cast<std::uint8_t>(i / 128 + 1);
@@ -432,10 +432,10 @@ TEST_CASE("a fault in mid-box: the rest of the box arrives, the barrier stays in
   memory.fail_line(hole);
   const auto bytes = static_cast<std::uint32_t>(sound().box_bytes());
   lab.run(one_box(bytes, true), {1, 1, 1}, {32, 1, 1}, kWindow);
-  REQUIRE(lab.gpu.faults().size() == 1);
-  CHECK(lab.gpu.faults()[0].kind == arch::FaultKind::address);
-  CHECK(lab.gpu.faults()[0].operation == OpCode::tensor_load);
-  CHECK(arch::line_of(lab.gpu.faults()[0].address) == hole);
+  REQUIRE(lab.gpu.log().faults().size() == 1);
+  CHECK(lab.gpu.log().faults()[0].kind == arch::FaultKind::address);
+  CHECK(lab.gpu.log().faults()[0].operation == OpCode::tensor_load);
+  CHECK(arch::line_of(lab.gpu.log().faults()[0].address) == hole);
   CHECK(lab.read<std::uint32_t>(kResults) == 0);
   for (std::uint32_t row = 0; row < 8; ++row) {
     CAPTURE(row);

@@ -91,7 +91,7 @@ TEST_CASE("a store's source may be overwritten once it has been read, before the
   }
   p.exit();
   machine.lab.run(program, {1, 1, 1}, {32, 1, 1}, kWindow);
-  REQUIRE(machine.lab.gpu.faults().empty());
+  REQUIRE(machine.lab.gpu.log().faults().empty());
   machine.lab.gpu.check_quiescent();
   const auto clock = [&](std::uint32_t i) { return machine.lab.read<std::uint32_t>(kResults + 4 * i); };
   if (mode == "at") {
@@ -125,7 +125,7 @@ TEST_CASE("groups complete one after the other", "[system][TMA-41]") {
   bulk_wait(p, 0);
   p.exit();
   machine.lab.run(program, {1, 1, 1}, {32, 1, 1}, kWindow);
-  REQUIRE(machine.lab.gpu.faults().empty());
+  REQUIRE(machine.lab.gpu.log().faults().empty());
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     CHECK(machine.lab.read<std::uint32_t>(kResults + 4 * lane) == source_word(4 * lane));
     CHECK(machine.lab.read<std::uint32_t>(kResults + 128 + 4 * lane) == source_word(1024 + 4 * lane));
@@ -154,7 +154,7 @@ TEST_CASE("a drain waits for all earlier requests of the SM", "[system][TMA-31][
   cluster_barrier(p);
   p.exit();
   machine.lab.run(program, {2, 1, 1}, {32, 1, 1}, kWindow, clusters_of(2));
-  REQUIRE(machine.lab.gpu.faults().empty());
+  REQUIRE(machine.lab.gpu.log().faults().empty());
   machine.lab.gpu.check_quiescent();
   for (std::uint32_t cta = 0; cta < 2; ++cta) {
     CHECK(machine.lab.read<std::uint32_t>(kResults + 4 * cta) == 1);
@@ -195,7 +195,7 @@ TEST_CASE("a prefetch brings a box into the L2", "[system][TMA-42]") {
   }
   p.exit();
   machine.lab.run(program, {1, 1, 1}, {32, 1, 1}, kWindow);
-  REQUIRE(machine.lab.gpu.faults().empty());
+  REQUIRE(machine.lab.gpu.log().faults().empty());
   machine.lab.gpu.check_quiescent();
   const auto clock = [&](std::uint32_t i) { return machine.lab.read<std::uint32_t>(kResults + 4 * i); };
   INFO("clocks " << clock(0) << " " << clock(1) << " " << clock(2) << " fills " << machine.total(".fills") << " hits "
@@ -229,7 +229,7 @@ TEST_CASE("a descriptor that has been written is fetched anew after a fence", "[
   copy_out(p, kData, 2048, [](const Warp&) { return kOut; });
   p.exit();
   machine.lab.run(program, {1, 1, 1}, {32, 1, 1}, kWindow);
-  REQUIRE(machine.lab.gpu.faults().empty());
+  REQUIRE(machine.lab.gpu.log().faults().empty());
   machine.lab.gpu.check_quiescent();
   CHECK(machine.lab.read<std::uint32_t>(kOut) == source_word(0));
   CHECK(machine.lab.read<std::uint32_t>(kOut + 1024) == source_word(fence ? 4096 : 0));
@@ -268,7 +268,7 @@ TEST_CASE("blocks of any length and place are copied in device memory", "[system
   bulk_wait(*program, 0);
   program->exit();
   machine.lab.run(program, {100, 1, 1}, {32, 1, 1});
-  REQUIRE(machine.lab.gpu.faults().empty());
+  REQUIRE(machine.lab.gpu.log().faults().empty());
   machine.lab.gpu.check_quiescent();
   for (std::uint64_t cta = 0; cta < 100; ++cta) {
     CAPTURE(cta);
@@ -312,7 +312,7 @@ TEST_CASE("a machine that is reset in the middle of bulk requests starts anew", 
   }
   machine.lab.submit(packet);
   run_until_idle();
-  CHECK(machine.lab.gpu.faults().empty());
+  CHECK(machine.lab.gpu.log().faults().empty());
   machine.lab.gpu.check_quiescent();
   for (std::uint32_t i = 0; i < 16'384; i += 4) {
     if (machine.lab.read<std::uint32_t>(kOut + i) != source_word(i)) FAIL("offset " << i);

@@ -96,7 +96,7 @@ void check_loads(Machine& machine, Random& random, std::uint32_t count) {
   const std::vector<RandomBox> boxes = draw(random, count, true);
   for (std::uint32_t i = 0; i < count; ++i) write_descriptor(machine.lab, kDescriptors + 128 * i, boxes[i].descriptor);
   machine.lab.run(loader(boxes), {count, 1, 1}, {32, 1, 1}, kWindow);
-  REQUIRE(machine.lab.gpu.faults().empty());
+  REQUIRE(machine.lab.gpu.log().faults().empty());
   machine.lab.gpu.check_quiescent();
   std::uint64_t with_bytes = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -178,7 +178,7 @@ void check_stores(Machine& machine, Random& random, std::uint32_t count, bool re
   for (std::uint32_t i = 0; i < count; ++i) write_descriptor(machine.lab, kDescriptors + 128 * i, boxes[i].descriptor);
   const Bytes before = machine.randomize(random, kParts, kPart * count);
   machine.lab.run(storer(boxes, kinds), {count, 1, 1}, {32, 1, 1}, kWindow);
-  REQUIRE(machine.lab.gpu.faults().empty());
+  REQUIRE(machine.lab.gpu.log().faults().empty());
   machine.lab.gpu.check_quiescent();
   Bytes expected(kParts);
   expected.insert(expected.end(), before.begin(), before.end());

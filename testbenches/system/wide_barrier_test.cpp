@@ -99,7 +99,7 @@ TEST_CASE("what the CTAs of a wide CGA wrote before its barrier is seen behind i
       }
       p.exit();
       lab.run(program, {kGrid, 1, 1}, {32, 1, 1}, 0, shape_of(one.levels));
-      CHECK(lab.gpu.faults().empty());
+      CHECK(lab.gpu.log().faults().empty());
       for (std::uint32_t cta = 0; cta < kGrid; ++cta) {
         const std::uint32_t first = cta / one.ctas * one.ctas;
         for (std::uint32_t round = 0; round < kRounds; ++round) {
@@ -166,7 +166,7 @@ TEST_CASE("no phase of a wide barrier completes before the last CTA has arrived"
       q.exit();
     }
     lab.run(program, {kGrid, 1, 1}, {32, 1, 1}, 0, cluster);
-    CHECK(lab.gpu.faults().empty());
+    CHECK(lab.gpu.log().faults().empty());
     lab.gpu.check_quiescent();
     for (std::uint32_t first = 0; first < kGrid; first += kCtas) {
       for (std::uint32_t phase = 0; phase < kPhases; ++phase) {
@@ -206,7 +206,7 @@ TEST_CASE("the latency of a barrier follows the distances that it covers", "[sys
     }
     p.exit();
     lab.run(program, {8, 1, 1}, {32, 1, 1}, 0, shape_of({{CgaLevel::gpu, {8, 1, 1}}, {CgaLevel::gpc, {4, 1, 1}}}));
-    CHECK(lab.gpu.faults().empty());
+    CHECK(lab.gpu.log().faults().empty());
     std::uint32_t before = 0;
     std::uint32_t behind = 0;
     for (std::uint32_t cta = 0; cta < 8; ++cta) {
@@ -255,7 +255,7 @@ TEST_CASE("a CTA of nested CGAs knows its id, rank and shape at each level", "[s
   }
   program->exit();
   lab.run(program, grid, {32, 1, 1}, 0, shape_of(levels));
-  CHECK(lab.gpu.faults().empty());
+  CHECK(lab.gpu.log().faults().empty());
   for (std::uint32_t cta = 0; cta < grid.count(); ++cta) {
     const std::uint32_t x = cta % grid.x;
     const std::uint32_t y = cta / grid.x;
@@ -384,7 +384,7 @@ TEST_CASE("sm_cga_slots limit the CGAs of a GPC, and a task that lacks one says 
     auto program = std::make_shared<ListProgram>(1);
     program->cluster_arrive().cluster_wait().compute(Unit::fp32, 4000).exit();
     lab.run(program, {64, 1, 1}, {32, 1, 1}, 0, clusters_of(2));
-    CHECK(lab.gpu.faults().empty());
+    CHECK(lab.gpu.log().faults().empty());
     lab.gpu.check_quiescent();
     std::map<std::uint32_t, std::vector<std::pair<std::uint64_t, int>>> changes;  // by GPC
     for (const auto& cluster : lab.observation.clusters.kept()) {

@@ -229,6 +229,17 @@
           extra: heddle.percent((100 * row.count) / all), colour: "var(--second)" })))));
   }
 
+  function power(parent, key, gpu, navText) {
+    const data = gpu.power;
+    if (!data) return;
+    card(parent, { id: `${key}-power`, title: "Power", navText, wide: true,
+      lead: `An estimate, from what the blocks did and a cost for each event: ${heddle.watts(data.watts)} on average, ${heddle.joules(data.joules)} in all, `
+        + `at a mean clock of ${heddle.number(data.clock_ghz, 4)} GHz.` }, (box) => {
+      if (data.series) heddle.powerPlot(holder(box, "power"), data.series);
+      box.append(comparisonBars(heddle.powerRows(data)));
+    });
+  }
+
   function bulk(parent, key, gpu, navText) {
     const data = gpu.bulk;
     if (!data) return;
@@ -353,6 +364,7 @@
     memory(below, key, gpu, link("Memory"));
     processes(below, key, gpu, link("Processes"));
     bulk(below, key, gpu, link("Tensors"));
+    power(below, key, gpu, link("Power"));
     const lower = h("div", { class: "grid" });
     section.append(lower);
     packets(lower, key, gpu, shortNames, link("Packets"));
