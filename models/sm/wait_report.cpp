@@ -332,7 +332,7 @@ void WaitReport::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
       return;
     case WarpWait::dependency:
       graph.add(name, fmt::format("in {}, for", step_at(warp, warp.issued_pc, warp.code)),
-                "what " + labels_.of(cta.operation) + " depends on");
+                "the grid dependency of " + labels_.of(cta.operation));
       return;
     case WarpWait::occupancy:
       graph.add(name, fmt::format("in {}, for the answer of", step_at(warp, warp.issued_pc, warp.code)),

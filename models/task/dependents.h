@@ -49,7 +49,7 @@ class Dependents {
   template <class Name>
   void collect_waits(WaitGraph& graph, const Name& name) const {
     for (const auto& [operation, wait] : waits_) {
-      graph.add("what " + name(operation) + " depends on", "which is", name(wait.before));
+      graph.add("the grid dependency of " + name(operation), "for the end of", name(wait.before));
     }
   }
   void reset() {

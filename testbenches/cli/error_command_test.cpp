@@ -146,6 +146,20 @@ submit:
           {"kernel_0", "256", "128"});
 }
 
+TEST_CASE("graphs and programmatic kernels are refused where there are no streams", "[cli]") {
+  const TempDir dir;
+  dir.write("ahead.yaml", std::string(kSmallScenario) + "  - {kernel: work, stream: a, programmatic: true}\n");
+  dir.write("graph.yaml",
+            std::string(kSmallScenario) + "  - {graph: two, stream: a}\n" +
+                "graphs:\n  - {name: two, nodes: [{name: x, kernel: work}, {name: y, kernel: work, after: x}]}\n");
+  for (const char* file : {"ahead.yaml", "graph.yaml"}) {
+    for (const char* by : {"aql", "tmdq"}) {
+      refused(dir, {"run", file, "--submit", by}, {file, "programmatic kernels are of streams", "--submit streams"});
+    }
+    CHECK(heddle_in(dir, {"run", file, "--out", "out", "--quiet"}).status == 0);
+  }
+}
+
 TEST_CASE("results that cannot be written end the run", "[cli]") {
   const TempDir dir;
   dir.write("s.yaml", kSmallScenario);

@@ -241,6 +241,26 @@ TEST_CASE("what can never end is found out by default, with the cause first", "[
   }
 }
 
+TEST_CASE("a kernel launched ahead of the end of one that never ends says whom it waits for", "[cli][TSK-12]") {
+  const TempDir dir;
+  dir.write("s.yaml",
+            "heddle: 1\ngpu: small\nkernels:\n  - {name: first, grid: 1, block: 32, shared: 64, program: "
+            "[{if: {cond: lane == 0, then: [{mbarrier_init: {at: 0, count: 1}}]}}, launch_dependents, "
+            "{mbarrier_wait: {at: 0, parity: 0}}]}\n"
+            "  - {name: second, grid: 1, block: 32, program: [grid_dependency_wait]}\nsubmit:\n"
+            "  - {kernel: first, stream: a}\n  - {kernel: second, stream: a, programmatic: true}\n");
+  const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out"});
+  CHECK(finished.status == 3);
+  INFO(finished.err);
+  CHECK(contains(finished.err, "the cause: SM 0, CTA 0, warp 0 waits: in mbarrier_wait (line 4)"));
+  CHECK(contains(finished.err,
+                 "SM 1, CTA 0, warp 0 waits: in grid_dependency_wait (line 5), for the grid dependency of second "
+                 "(operation 1, stream a)"));
+  CHECK(contains(finished.err,
+                 "the grid dependency of second (operation 1, stream a) waits: for the end of first (operation 0, "
+                 "stream a)"));
+}
+
 TEST_CASE("a run without progress ends at the same event every time", "[cli][TSK-12]") {
   const TempDir dir;
   dir.write("s.yaml", hangs().front().scenario);

@@ -142,13 +142,15 @@ TEST_CASE("an operation has a priority and a place of its own", "[workload][TSK-
   const Scenario s =
       parsed(with("streams: [{name: a, priority: 2}]",
                   "[{kernel: timed, stream: a}, {kernel: timed, stream: a, priority: -3, insert: head},\n"
-                  " {kernel: timed, stream: a, insert: tail}]"));
+                  " {kernel: timed, stream: a, insert: tail, programmatic: true}]"));
   const std::vector<Op>& ops = s.workloads[0].ops;
   CHECK_FALSE(ops[0].priority);
   CHECK_FALSE(ops[0].head);
   CHECK(ops[1].priority == -3);
   CHECK(ops[1].head);
   CHECK_FALSE(ops[2].head);
+  CHECK_FALSE(ops[1].programmatic);
+  CHECK(ops[2].programmatic);
   CHECK_THAT(error(with("", "[{kernel: timed, stream: a, insert: middle}]")), Contains("middle is not possible here"));
   CHECK_THAT(error(with("", "[{kernel: timed, stream: a, priority: 1001}]")), Contains("priority"));
 }

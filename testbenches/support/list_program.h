@@ -412,6 +412,11 @@ class ListProgram : public arch::WarpProgram {
   ListProgram& exit() { return plain(arch::OpCode::exit, {}); }
   // An operation with nothing but its code: for those that are refused.
   ListProgram& other(arch::OpCode code) { return plain(code, {}); }
+  ListProgram& launch_dependents() {
+    lets_go_ = true;
+    return plain(arch::OpCode::launch_dependents, {});
+  }
+  ListProgram& grid_dependency_wait() { return plain(arch::OpCode::grid_dependency_wait, {}); }
 
   // What lies up to the matching end_loop() is done `count` times (at least once). Returns the loop's number.
   std::size_t loop(std::uint64_t count) {
@@ -460,6 +465,7 @@ class ListProgram : public arch::WarpProgram {
 
   std::uint32_t registers() const override { return registers_; }
   bool launches() const override { return launches_; }
+  bool lets_dependents_go() const override { return lets_go_; }
   void start(const arch::WarpPlace&, arch::WarpState& state) const override {
     state.pc = 0;
     state.exited = false;
@@ -575,6 +581,7 @@ class ListProgram : public arch::WarpProgram {
   std::vector<OpenLoop> open_;
   std::size_t loops_ = 0;
   bool launches_ = false;
+  bool lets_go_ = false;
 };
 
 }  // namespace heddle::test
