@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "arch/address_map.h"
 #include "common/bits.h"
 #include "common/index_pool.h"
 #include "common/stats.h"
@@ -19,6 +20,8 @@ struct L2Config {
   std::uint32_t mshr_targets = 32;  // requests that wait for lines, over all MSHRs
   std::uint32_t write_buffer = 8;
   std::uint32_t eager_ways = 0;
+  const arch::AddressMap* map = nullptr;  // counts the lines of the slice, and must outlive it; null: no rows
+  std::uint32_t row_lines = 1;            // of the slice, as its map counts them, that share a row of memory
   std::uint32_t fetch_sectors = 1;
 };
 

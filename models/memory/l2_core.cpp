@@ -10,7 +10,7 @@ L2Core::L2Core(const L2Config& config, L2Counters& counters)
       array_(config.lines, config.ways, config.slices, config.fetch_sectors),
       mshrs_(config.mshrs, config.mshr_targets),
       write_buffer_(config.write_buffer, counters, commands_, *this),
-      row_writer_(array_, write_buffer_, config.eager_ways, counters.written_along),
+      row_writer_(array_, write_buffer_, config, counters.written_along),
       flush_(array_, write_buffer_, served_),
       blocking_(array_, poison_, write_buffer_, counters) {
   HEDDLE_CHECK(config.mshrs > 0 && config.mshrs < 0xFFFF && config.mshr_targets > 0 && config.write_buffer > 0,

@@ -55,7 +55,6 @@ class L2Core : private L2WriteBuffer::Listener {
   int serve_blocking(const L2Access& access, L2Memory& memory) { return blocking_.serve(access, memory); }
 
   const L2Array& array() const { return array_; }
-  L2RowWriter& row_writer() { return row_writer_; }
 
   // Puts newer bytes than memory's over the image of a line; the result says which.
   LineMask overlay(std::uint64_t line, std::uint8_t* image) const;

@@ -4,10 +4,15 @@
 
 namespace heddle::memory {
 
-void L2RowWriter::use_rows(const arch::AddressMap& map, std::uint32_t lines) {
-  HEDDLE_CHECK(lines > 0 && arch::AddressMap::kRowLines % lines == 0, "a row of memory has an odd number of lines");
-  map_ = &map;
-  row_lines_ = lines;
+L2RowWriter::L2RowWriter(L2Array& array, L2WriteBuffer& buffer, const L2Config& config, Counter& along)
+    : array_(array),
+      buffer_(buffer),
+      ways_(config.eager_ways),
+      along_(along),
+      map_(config.map),
+      row_lines_(config.row_lines) {
+  HEDDLE_CHECK(row_lines_ > 0 && arch::AddressMap::kRowLines % row_lines_ == 0,
+               "a row of memory has an odd number of lines");
 }
 
 void L2RowWriter::write_along(std::uint64_t line) {

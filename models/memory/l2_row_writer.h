@@ -11,20 +11,16 @@
 #include "arch/address_map.h"
 #include "common/stats.h"
 #include "memory/l2_array.h"
+#include "memory/l2_command.h"
 #include "memory/l2_write_buffer.h"
 
 namespace heddle::memory {
 
 class L2RowWriter {
  public:
-  // `ways`: a line is written along if so many of its set at most were used less recently, itself included; 0: none is.
-  // `along` counts them.
-  L2RowWriter(L2Array& array, L2WriteBuffer& buffer, std::uint32_t ways, Counter& along)
-      : array_(array), buffer_(buffer), ways_(ways), along_(along) {}
-
-  // So many lines of the slice, in the order in which `map` counts them, share a row of memory. `map` must outlive
-  // this.
-  void use_rows(const arch::AddressMap& map, std::uint32_t lines);
+  // `eager_ways` of the configuration: a line is written along if so many of its set at most were used less recently,
+  // itself included; 0: none is. `along` counts them.
+  L2RowWriter(L2Array& array, L2WriteBuffer& buffer, const L2Config& config, Counter& along);
 
   // A dirty line leaves: others of its row go along, as far as the write buffer has room.
   void write_along(std::uint64_t line);
@@ -37,8 +33,8 @@ class L2RowWriter {
   L2WriteBuffer& buffer_;
   const std::uint32_t ways_;
   Counter& along_;
-  const arch::AddressMap* map_ = nullptr;  // null: memory has said nothing of rows
-  std::uint32_t row_lines_ = 1;
+  const arch::AddressMap* map_;
+  const std::uint32_t row_lines_;
 };
 
 }  // namespace heddle::memory

@@ -7,7 +7,7 @@
 namespace heddle::memory {
 namespace {
 
-L2Config config_of(const L2Params& params, const arch::AddressMap& map) {
+L2Config config_of(const L2Params& params, const arch::AddressMap& map, std::uint32_t row_lines) {
   HEDDLE_CHECK(map.bytes() / arch::kLineBytes < ~std::uint32_t{0} && map.bytes() % arch::kSectorBytes == 0,
                "the L2 works for up to 512 GiB of memory, in whole sectors");
   L2Config config;
@@ -18,6 +18,8 @@ L2Config config_of(const L2Params& params, const arch::AddressMap& map) {
   config.mshr_targets = params.waiters;
   config.write_buffer = params.write_buffer;
   config.eager_ways = params.eager_ways;
+  config.map = &map;
+  config.row_lines = row_lines;
   config.fetch_sectors = params.fetch_bytes / arch::kSectorBytes;
   return config;
 }
@@ -45,8 +47,8 @@ std::uint32_t sectors_of(std::uint64_t address, std::uint64_t bytes) {
 }  // namespace
 
 L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const L2Params& params,
-                 const arch::AddressMap& map, std::uint32_t slice, L2IngressPorts ports, OwnerAccounts* owners,
-                 const SliceShares& shares)
+                 const arch::AddressMap& map, std::uint32_t slice, L2IngressPorts ports,
+                 const SliceSurroundings& surroundings)
     : Block(name, domain, path),
       request_in("request_in", domain),
       memory_out("memory_out", domain),
@@ -55,14 +57,15 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       params_(params),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),
       core_counters_(domain.observation().stats, domain.observation().prefix + "." + path),
-      core_(config_of(params, map), core_counters_),
+      core_(config_of(params, map_, surroundings.row_lines), core_counters_),
       memory_(this->name(), domain, memory_out, params, *this),
       functional_(core_, memory_, map, slice, params, domain.clock().period(), stats_.atomics, core_counters_),
       ingress_(params.queue, params.responses),
       data_port_(params),
-      arrivals_(shares, core_counters_),
+      arrivals_(surroundings.shares, core_counters_),
+      direct_(surroundings.direct),
       warmer_(arrivals_, core_.array(), kServe) {
-  core_counters_.owners = owners;
+  core_counters_.owners = surroundings.owners;
   warm_by(warmer_);
   HEDDLE_CHECK(slice < map.slices(), "an L2 slice has a number that the address map does not know");
   const auto listen = [this](MemoryIn& in, std::uint32_t port) {

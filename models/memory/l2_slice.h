@@ -28,13 +28,21 @@ namespace heddle::memory {
 
 enum class L2IngressPorts : std::uint8_t { crossbar, crossbar_and_hub };
 
+// What else of the machine concerns a slice.
+struct SliceSurroundings {
+  OwnerAccounts* owners = nullptr;  // null: nobody asks whose the bytes are; must outlive the slice
+  SliceShares shares = {};          // how subcontexts share the slice's bandwidth (PRT-11)
+  // Direct memory (HST-02), of a memory that is reset together with the slice. An access to a granted page ends the
+  // grant before it takes effect, or goes to memory.
+  DirectMemory* direct = nullptr;
+  std::uint32_t row_lines = 1;  // lines of the slice, as its address map counts them, that share a row of memory
+};
+
 class L2Slice : public Block, private L2MemoryPort::Listener {
  public:
-  // `owners`: of the machine, who must outlive the slice; null: nobody asks whose the bytes are. `shares`: how
-  // subcontexts share the slice's bandwidth (PRT-11).
   L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const L2Params& params,
           const arch::AddressMap& map, std::uint32_t slice, L2IngressPorts ports = L2IngressPorts::crossbar,
-          OwnerAccounts* owners = nullptr, const SliceShares& shares = {});
+          const SliceSurroundings& surroundings = {});
   ~L2Slice() override;
 
   MemoryIn request_in;
@@ -59,11 +67,6 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   // No request is inside. Write-backs may be on their way to memory.
   bool idle() const;
 
-  // Direct memory (HST-02), of a memory that is reset together with the slice. An access to a granted page ends the
-  // grant before it takes effect, or goes to memory.
-  void watch(DirectMemory& direct) { direct_ = &direct; }
-  // So many lines of the slice, as its address map counts them, share a row of memory.
-  void use_rows(std::uint32_t lines) { core_.row_writer().use_rows(map_, lines); }
   // A request or a transfer works on one of these bytes, or they are corrupt: nobody else can have them now.
   bool busy_with(std::uint64_t first, std::uint64_t last) const;
   // The slice forgets all its lines of the range, whose ends are those of lines; what memory does not have is written
@@ -122,7 +125,7 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   L2Arrivals arrivals_;
   Cycle serve_at_ = kNever;  // when the first arrival's event comes
   Blockage blocked_;
-  DirectMemory* direct_ = nullptr;
+  DirectMemory* const direct_;
   std::unique_ptr<MemoryIn> hub_in_;
   SliceWarmer<L2Arrivals> warmer_;
 };

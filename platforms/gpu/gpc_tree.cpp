@@ -179,23 +179,22 @@ MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, 
       owners(domain.observation()),
       bandwidth("bandwidth", domain, "memory.bandwidth"),
       crossbar("crossbar", domain, "xbar", params.xbar, topology, map, &owners, {&bandwidth.table(), params.l2.queue}) {
-  memory::SliceShares shares{&bandwidth.table(), static_cast<double>(params.l2.memory_bandwidth),
-                             params.l2.limit_burst};
+  memory::SliceSurroundings around{
+      &owners, {&bandwidth.table(), static_cast<double>(params.l2.memory_bandwidth), params.l2.limit_burst}};
   if (memory == DeviceMemory::own) {
     hbm = std::make_unique<memory::Hbm>("hbm", hbm_domain, "hbm", params.hbm, map.bytes(), map.slices(),
                                         &bandwidth.table(), params.machine.instances);
     const double peak = hbm->peak() * domain.clock().period().to_seconds() / map.slices();
-    shares.memory_bytes_per_cycle = std::min(shares.memory_bytes_per_cycle, peak);
+    around.shares.memory_bytes_per_cycle = std::min(around.shares.memory_bytes_per_cycle, peak);
+    around.direct = &hbm->direct();
+    around.row_lines = hbm->map().row_lines();
   }
   for (std::uint32_t s = 0; s < map.slices(); ++s) {
     slices.push_back(std::make_unique<memory::L2Slice>(fmt::format("l2_{}", s).c_str(), domain,
                                                        fmt::format("l2.slice{}", s), params.l2, map, s,
-                                                       memory::L2IngressPorts::crossbar_and_hub, &owners, shares));
+                                                       memory::L2IngressPorts::crossbar_and_hub, around));
     crossbar.slice_out(s).bind(slices.back()->request_in);
-    if (!hbm) continue;
-    slices.back()->memory_out.bind(hbm->in(s));
-    slices.back()->watch(hbm->direct());
-    slices.back()->use_rows(hbm->map().row_lines());
+    if (hbm) slices.back()->memory_out.bind(hbm->in(s));
   }
 }
 

@@ -57,9 +57,11 @@ host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& 
   return identity;
 }
 
+}  // namespace
+
 // The clock of the HBM where that of the chip may change: memory does not slow down with it. What is asked of the
 // chip's domain as a whole is asked of this one as well.
-class MemoryClock final : private Resettable, private WaitSource, private IdleSource {
+class Gpu::MemoryClock final : private Resettable, private WaitSource, private IdleSource {
  public:
   MemoryClock(Domain& chip, const MachineParams& params)
       : domain("memory_domain", params.clock, params.timing, params.run_ahead, chip.observation()) {
@@ -75,8 +77,6 @@ class MemoryClock final : private Resettable, private WaitSource, private IdleSo
   void collect_waits(WaitGraph& graph) const override { domain.collect_waits(graph); }
   void check_idle() override { domain.check_idle(); }
 };
-
-}  // namespace
 
 // What the GPU consists of, and how it is wired.
 class Gpu::Blocks : private host::Device, private packet::FitCheck {

@@ -145,6 +145,7 @@ class Gpu : public sc_core::sc_module {
 
  private:
   class Blocks;
+  class MemoryClock;
   std::unique_ptr<Blocks> blocks_;
 };
 

@@ -4,11 +4,16 @@
 namespace heddle::test::memory_l2_core_random_test {
 namespace {
 
+L2Config with_rows(L2Config config, const arch::AddressMap& map) {
+  config.map = &map;
+  config.row_lines = 4;
+  return config;
+}
+
 class RandomCore {
  public:
   RandomCore(std::uint64_t seed, const L2Config& config)
-      : dice_(seed), core_(config, counts_), memory_(kCoreLines), flat_(kCoreLines * 128), busy_(kCoreLines, 0) {
-    core_.row_writer().use_rows(map_, 4);
+      : dice_(seed), core_(with_rows(config, map_), counts_), memory_(kCoreLines), flat_(kCoreLines * 128), busy_(kCoreLines, 0) {
     for (std::size_t i = 0; i < flat_.size(); ++i)
       flat_[i] = memory_.bytes[i] = static_cast<std::uint8_t>(dice_.next());
   }

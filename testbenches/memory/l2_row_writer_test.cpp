@@ -21,11 +21,19 @@ constexpr std::uint32_t kWays = 4;
 // An array of one slice of several, and a write buffer that nobody empties.
 class RowBench : private L2WriteBuffer::Listener {
  public:
-  RowBench(std::uint32_t slices, std::uint32_t room, std::uint32_t ways)
+  RowBench(std::uint32_t slices, std::uint32_t room, std::uint32_t ways, std::uint32_t rows)
       : map(std::uint64_t{slices} * 400 * arch::kLineBytes, slices, 1),
         array(kLines, kWays, slices),
         buffer(room, counts, commands, *this),
-        writer(array, buffer, ways, counts.written_along) {}
+        writer(array, buffer, config(ways, rows), counts.written_along) {}
+
+  memory::L2Config config(std::uint32_t ways, std::uint32_t rows) const {
+    memory::L2Config result;
+    result.eager_ways = ways;
+    result.map = &map;
+    result.row_lines = rows;
+    return result;
+  }
 
   arch::AddressMap map;
   L2Counts counts;
@@ -51,8 +59,7 @@ TEST_CASE("dirty lines of the same row that would leave soon go along, in the or
     const std::uint32_t ways = dice.between(0, kWays);
     const std::uint32_t rows = 1U << dice.between(1, 4);
     const std::uint32_t room = dice.between(1, 6);
-    RowBench bench(slices, room, ways);
-    bench.writer.use_rows(bench.map, rows);
+    RowBench bench(slices, room, ways, rows);
     std::vector<std::uint64_t> here;
     for (int i = 0; i < 40; ++i) {
       const auto line = bench.map.line_at({slice, dice.below(48)});
@@ -108,7 +115,9 @@ TEST_CASE("dirty lines of the same row that would leave soon go along, in the or
 }
 
 TEST_CASE("without rows, or ways, nothing goes along", "[memory]") {
-  RowBench bench(1, 8, 4);
+  const std::uint32_t rows = GENERATE(1, 8);
+  const std::uint32_t ways = GENERATE(0, 4);
+  RowBench bench(1, 8, ways, rows);
   for (std::uint64_t line = 0; line < 8; ++line) {
     const std::uint32_t index = bench.array.victim(line);
     bench.array.place(index, line);
@@ -116,14 +125,10 @@ TEST_CASE("without rows, or ways, nothing goes along", "[memory]") {
     bench.array.set_dirty(index, 15);
   }
   bench.writer.write_along(0);
-  CHECK(bench.commands.empty());
-  bench.writer.use_rows(bench.map, 1);
-  bench.writer.write_along(0);
-  CHECK(bench.commands.empty());
-  bench.writer.use_rows(bench.map, 8);
-  bench.writer.write_along(0);
-  CHECK(bench.counts.written_along.value() == 7);
-  CHECK_THROWS(bench.writer.use_rows(bench.map, 3));
+  const bool along = rows > 1 && ways > 0;
+  CHECK(bench.commands.empty() == !along);
+  CHECK(bench.counts.written_along.value() == (along ? 7 : 0));
+  CHECK_THROWS(memory::L2RowWriter(bench.array, bench.buffer, bench.config(ways, 3), bench.counts.written_along));
 }
 
 }  // namespace heddle::test::memory_l2_row_writer_test

@@ -52,7 +52,7 @@ struct Machine {
     for (std::uint32_t slice = 0; slice < kSlices; ++slice) {
       slices.push_back(std::make_unique<L2Slice>(fmt::format("slice{}", slice).c_str(), domain,
                                                  fmt::format("l2.slice{}", slice), params, map, slice,
-                                                 memory::L2IngressPorts::crossbar, &owners));
+                                                 memory::L2IngressPorts::crossbar, memory::SliceSurroundings{&owners}));
       crossbar.slice_out(slice).bind(slices.back()->request_in);
       slices.back()->memory_out.bind(hbm.in(slice));
     }

@@ -98,9 +98,12 @@ TEST_CASE("multicast in a cluster takes operands from the L2 once for all receiv
   CHECK(run.sum(".tmau", ".lines") == kSteps * c.reads + kStores);
   CHECK(run.sum(".tmau", ".multicast.saved") == kSteps * c.saved);
   CHECK(run.sum(".tmau", ".delivered") == kSteps * (c.reads + c.saved));
-  // The slices see just these requests, those for descriptors and parameters, and the report of the kernel's end.
-  CHECK(run.sum(".l2.slice", ".requests") == run.sum(".tmau", ".lines") + run.sum(".tmau", ".descriptor.misses") +
-                                                 run.sum(".gpc", ".constants.misses") + 1);
+  // The slices see just these requests, those for descriptors, a line of parameters for each CTA (it has its SM for
+  // itself, whose warps wait for the same line), and the report of the kernel's end.
+  constexpr double kCtas = 16;
+  CHECK(run.sum(".gpc", ".constants.misses") > kCtas);
+  CHECK(run.sum(".l2.slice", ".requests") ==
+        run.sum(".tmau", ".lines") + run.sum(".tmau", ".descriptor.misses") + kCtas + 1);
 }
 
 TEST_CASE("the matrix unit reads swizzled tiles without bank conflicts, others with many", "[replay][TMA-21][TMA-22]") {
