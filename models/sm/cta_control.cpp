@@ -304,7 +304,7 @@ void CtaControl::leave(Cta& cta, Cycle when) {
       memory_.tables.set_warp(slot, std::nullopt);
     }
     memory_.windows.leave(cta);
-    if (!cta.saved) units_.dependencies.leave(cta);
+    units_.dependencies.leave(cta);
   }
   if (cta.context.here() && !cta.saved) {
     using Kind = protocol::ChildPacket::Kind;

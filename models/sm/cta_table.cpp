@@ -150,7 +150,6 @@ void Cta::forget_program() {
   cluster = {};
   context = {};
   turn.reset();
-  dependency = {};
 }
 
 bool CtaTable::runs(std::uint32_t operation) const {

@@ -164,14 +164,6 @@ struct Cta {
   };
   Context context;
 
-  // On the kernels before it and behind it in its stream.
-  struct Dependency {
-    bool let_go = false;  // the one behind it
-    bool asked = false;   // when the one before it ends
-    bool over = false;    // that has
-  };
-  Dependency dependency;
-
   // The entry of a queue task, which is to be given back (TSK-05).
   struct QueueTurn {
     std::uint64_t entry = 0;

@@ -9,14 +9,14 @@ using protocol::ChildPacket;
 
 IssueResult DependencyUnit::issue(std::uint32_t slot, const arch::Operation& operation) {
   Warp& warp = warps_[slot];
-  Cta& cta = ctas_[warp.cta];
+  const Cta& cta = ctas_[warp.cta];
   const Cycle next = now() + 1;
   if (operation.lanes == 0) return IssueResult::done(next, next);
   if (operation.code == arch::OpCode::launch_dependents) {
     let_go(cta);
     return IssueResult::done(next, next);
   }
-  Cta::Dependency& dependency = cta.dependency;
+  Dependency& dependency = of(cta);
   if (!cta.start.ahead || dependency.over) return IssueResult::done(next, next);
   if (!dependency.asked) {
     dependency.asked = true;
@@ -31,9 +31,9 @@ IssueResult DependencyUnit::issue(std::uint32_t slot, const arch::Operation& ope
 // What the kernel before has written is in the L2 by its end, and the L1 may have older lines.
 void DependencyUnit::on_wake(const protocol::WakePacket& wake) {
   bool waited = false;
-  for (Cta& cta : ctas_) {
-    if (!cta.here() || !cta.has_warps() || cta.operation != *wake.task || !cta.dependency.asked) continue;
-    cta.dependency.over = true;
+  for (const Cta& cta : ctas_) {
+    if (!cta.here() || !cta.has_warps() || cta.operation != *wake.task || !of(cta).asked) continue;
+    of(cta).over = true;
     for (const std::uint32_t slot : cta.warps) {
       if (warps_[slot].wait != WarpWait::dependency) continue;
       waited = true;
@@ -44,13 +44,14 @@ void DependencyUnit::on_wake(const protocol::WakePacket& wake) {
   if (waited) peers_.l1.invalidate_all();
 }
 
-void DependencyUnit::leave(Cta& cta) {
-  if (cta.code->program->lets_dependents_go()) let_go(cta);
+void DependencyUnit::leave(const Cta& cta) {
+  if (!cta.saved && cta.code->program->lets_dependents_go()) let_go(cta);
+  of(cta) = {};
 }
 
-void DependencyUnit::let_go(Cta& cta) {
-  if (cta.dependency.let_go) return;
-  cta.dependency.let_go = true;
+void DependencyUnit::let_go(const Cta& cta) {
+  if (of(cta).let_go) return;
+  of(cta).let_go = true;
   peers_.tasks.send({ChildPacket::Kind::lets_go, cta.operation, 0, 0});
 }
 

@@ -140,6 +140,7 @@ void SmCore::reset() {
   mbarriers.reset();
   bulk.reset();
   launches.reset();
+  dependencies.reset();
   transfers.reset();
   swap.reset();
   faults.reset();

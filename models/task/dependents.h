@@ -1,5 +1,5 @@
-// Kernels that have been launched ahead of the end of the one before them in their stream: whom they wait for, and which
-// SMs have asked.
+// Kernels that have been launched ahead of the end of the one before them in their stream: whom they wait for, and
+// which SMs have asked.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "common/packet_port.h"
 #include "common/waits.h"
 #include "protocol/sm_task.h"
+#include "task/task.h"
 
 namespace heddle::task {
 
@@ -17,7 +18,16 @@ class Dependents {
  public:
   using Operation = std::uint32_t;
 
-  explicit Dependents(PacketSender<protocol::WakePacket>& wake_out) : wake_out_(wake_out) {}
+  // `preempts`: CTAs that run can be saved to make room.
+  Dependents(PacketSender<protocol::WakePacket>& wake_out, bool preempts) : wake_out_(wake_out), preempts_(preempts) {}
+
+  // One more CTA of the task keeps the kernel behind it no longer. True: all of them have let that one go, so they run,
+  // or have run, and what it takes cannot keep them from it. Where CTAs that run can be saved, they may have to come
+  // back, and only the end of all of them lets it go.
+  bool cta_lets_go(Task& task) const {
+    if (preempts_ || task.queue || task.packet.kind != protocol::TaskKind::grid) return false;
+    return ++task.host.let_go == task.packet.grid.count();
+  }
 
   // The operation is launched, and waits for `before` where its program does.
   void launched(Operation operation, Operation before) {
@@ -65,6 +75,7 @@ class Dependents {
   void wake(Operation operation, std::uint32_t sm) { wake_out_.send({0, operation}, sm); }
 
   PacketSender<protocol::WakePacket>& wake_out_;
+  const bool preempts_;
   std::map<Operation, Wait> waits_;  // by who waits
   std::set<Operation> over_;         // that have not ended
 };

@@ -114,7 +114,8 @@ void StreamTable::collect_waits(WaitGraph& graph, const Name& name) const {
       }
       if (before != nullptr) {
         const bool out = s.next_out && &entry == &s.entries[1];
-        graph.add(name(packet.operation), out ? "to end in its turn in the stream, behind" : "for its turn in the stream, behind",
+        graph.add(name(packet.operation),
+                  out ? "to end in its turn in the stream, behind" : "for its turn in the stream, behind",
                   name(before->operation));
       }
       before = &packet;

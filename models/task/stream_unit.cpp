@@ -18,6 +18,15 @@ namespace {
 constexpr std::uint64_t kStreamSource = std::uint64_t{1} << 63;
 constexpr std::uint64_t kPacketSource = std::uint64_t{1} << 62;
 
+// A CTA that launches tasks can be saved, and comes back as one of another task, which would not wait: such a kernel is
+// not launched ahead.
+SubmitPacket in_its_turn(SubmitPacket packet, const arch::CodeStore* codes) {
+  const std::uint32_t code = packet.kernel.code;
+  const bool launches = codes != nullptr && code != arch::kNoCode && codes->at(code).program->launches();
+  packet.programmatic = packet.programmatic && !launches;
+  return packet;
+}
+
 }  // namespace
 
 StreamUnit::StreamUnit(Timebase& timebase, std::string name, const Setup& setup, TaskLife& life,
@@ -49,7 +58,7 @@ void StreamUnit::on_submit(const SubmitPacket& packet, std::uint32_t) {
   const bool edge = packet.kind == SubmitKind::edge;
   if (!ends_by_itself(packet.kind) && !edge) stats_.submitted.add();
   if (packet.in_graph) graphs_.submit(packet, timebase_.now());
-  if (!packet.in_graph || packet.graph_last) streams_.submit(packet, timebase_.now());
+  if (!packet.in_graph || packet.graph_last) streams_.submit(in_its_turn(packet, setup_.codes), timebase_.now());
   changed();
   start_ready();
 }
@@ -223,16 +232,6 @@ void StreamUnit::finish(std::uint32_t operation, Cycle start, Cycle end, DoneSta
     held_[operation] = {start, end, status, task == nullptr ? std::nullopt : std::optional<Task>(*task)};
     return;
   }
-  finish_head(operation, start, end, status, task);
-  const auto next = streams_.running(stream);
-  const auto found = next ? held_.find(*next) : held_.end();
-  if (found == held_.end()) return;
-  const Held held = std::move(found->second);
-  held_.erase(found);
-  finish(*next, held.start, std::max(held.end, end), held.status, held.task ? &*held.task : nullptr);
-}
-
-void StreamUnit::finish_head(std::uint32_t operation, Cycle start, Cycle end, DoneStatus status, const Task* task) {
   const Submitted what = submitted(operation);
   if (what.packet.kind == SubmitKind::kernel) {
     stats_.count(status);
@@ -245,6 +244,12 @@ void StreamUnit::finish_head(std::uint32_t operation, Cycle start, Cycle end, Do
   dependents_.ended(operation);
   changed();
   start_ready();
+  const auto next = streams_.running(stream);
+  const auto found = next ? held_.find(*next) : held_.end();
+  if (found == held_.end()) return;
+  const Held held = std::move(found->second);
+  held_.erase(found);
+  finish(*next, held.start, std::max(held.end, end), held.status, held.task ? &*held.task : nullptr);
 }
 
 // What waited for it can go on: kernels of its graph at once, its stream once its graph has ended.

@@ -87,7 +87,6 @@ class StreamUnit final : private StreamFront::Client, private EventHandler {
   void node_taken(std::uint32_t operation) override;
   void begin_graph(std::uint32_t launch);
   void finish(std::uint32_t operation, Cycle start, Cycle end, protocol::DoneStatus status, const Task* task);
-  void finish_head(std::uint32_t operation, Cycle start, Cycle end, protocol::DoneStatus status, const Task* task);
   void close_entry(std::uint32_t operation, Cycle end);
   void finish_dispatch(const protocol::DispatchDonePacket& done);
   void finish_pushed(const Task& task, Cycle end);

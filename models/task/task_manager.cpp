@@ -38,7 +38,6 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
                          const TaskParams& params, const Setup& setup, const TaskPorts& ports)
     : timebase_(timebase),
       place_(setup.place),
-      preempts_(setup.preempts),
       rows_(timebase, timebase.cost(setup.start_path)),
       scheduler_(timebase, name + ".scheduler", ports.memory, *this,
                  {params.nested.in_flight, timebase.cost(params.nested.schedule_cycles),
@@ -53,7 +52,7 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
       grow_out_(ports.grow),
       queues_(timebase.observation(), tasks_, *this, dispatcher_, scheduler_, setup.place.codes, setup.place.memory,
               ports.grow, stat_prefix),
-      dependents_(ports.wake),
+      dependents_(ports.wake, setup.preempts),
       streams_(timebase, name, {setup.limits, setup.time, setup.place.codes, front_costs(timebase, params, setup)},
                *this, scheduler_, dependents_, queues_, rows_, ports.done, ports.dispatch_done, stat_prefix),
       ends_(timebase, name + ".ends",
@@ -93,7 +92,9 @@ void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
       queues_.enough(packet.record);
       break;
     case ChildPacket::Kind::lets_go:
-      let_go(static_cast<std::uint32_t>(packet.record));
+      if (Task* task = tasks_.find(static_cast<std::uint32_t>(packet.record)); task != nullptr) {
+        if (dependents_.cta_lets_go(*task)) streams_.lets_go(*task);
+      }
       break;
     case ChildPacket::Kind::depends:
       dependents_.asked(static_cast<std::uint32_t>(packet.record), static_cast<std::uint32_t>(packet.ticket));
@@ -103,14 +104,6 @@ void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
       return;
   }
   ++timebase_.observation().progress;
-}
-
-// All CTAs of a kernel whose CTAs have let the next one go run, or have run: what it takes cannot keep them from it.
-// Where CTAs that run can be saved, they may have to come back, and only the end of all of them lets it go.
-void TaskManager::let_go(std::uint32_t operation) {
-  Task* task = tasks_.find(operation);
-  if (task == nullptr || preempts_ || task->queue || task->packet.kind != protocol::TaskKind::grid) return;
-  if (++task->host.let_go == task->packet.grid.count()) streams_.lets_go(*task);
 }
 
 void TaskManager::on_push(const protocol::SubmitPacket& packet) {

@@ -75,13 +75,11 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   void chain_effect(const ChainEffect& effect) override;
 
   void read(const ChildRead& effect);
-  void let_go(std::uint32_t operation);
   void prepared(const RecordPrepared& effect);
   void finish(std::uint32_t operation, Cycle end);
 
   Timebase& timebase_;
   const LaunchPlace place_;
-  const bool preempts_;
   OpenTasks tasks_;
   TaskRows rows_;
   LaunchScheduler scheduler_;

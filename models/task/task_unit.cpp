@@ -32,7 +32,13 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
       memory_out("memory_out", domain),
       memory_(domain, memory_out, *this, kAnswer, kSend, protocol::AddressSpace::physical),
       manager_(domain, this->name(), domain.observation().prefix + "." + path, params,
-               {limits, {domain.clock().period().to_seconds()}, start_path, table.slots, table.partitioned, table.preempts, place},
+               {limits,
+                {domain.clock().period().to_seconds()},
+                start_path,
+                table.slots,
+                table.partitioned,
+                table.preempts,
+                place},
                {done_out, dispatch_done_out, task_out, evict_out, grow_out, wake_out, *this}) {
   submit_in.on_packet<TaskUnit, &TaskUnit::on_submit>(*this);
   share_in.on_packet<TaskUnit, &TaskUnit::on_share>(*this);

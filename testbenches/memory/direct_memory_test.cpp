@@ -35,9 +35,9 @@ struct DirectBench {
     params.slices = kSlices;
     params.partitions = 1;
     for (std::uint32_t i = 0; i < kSlices; ++i) {
-      slices.push_back(std::make_unique<L2Slice>(("slice" + std::to_string(i)).c_str(), domain,
-                                                 "l2.slice" + std::to_string(i), params, map, i, memory::L2IngressPorts::crossbar,
-                                                 memory::SliceSurroundings{nullptr, {}, &hbm.direct()}));
+      slices.push_back(std::make_unique<L2Slice>(
+          ("slice" + std::to_string(i)).c_str(), domain, "l2.slice" + std::to_string(i), params, map, i,
+          memory::L2IngressPorts::crossbar, memory::SliceSurroundings{nullptr, {}, &hbm.direct()}));
       initiators.push_back(std::make_unique<TestInitiator>(("initiator" + std::to_string(i)).c_str(), domain));
       initiators.back()->out.bind(slices.back()->request_in);
       slices.back()->memory_out.bind(hbm.in(i));

@@ -13,7 +13,11 @@ L2Config with_rows(L2Config config, const arch::AddressMap& map) {
 class RandomCore {
  public:
   RandomCore(std::uint64_t seed, const L2Config& config)
-      : dice_(seed), core_(with_rows(config, map_), counts_), memory_(kCoreLines), flat_(kCoreLines * 128), busy_(kCoreLines, 0) {
+      : dice_(seed),
+        core_(with_rows(config, map_), counts_),
+        memory_(kCoreLines),
+        flat_(kCoreLines * 128),
+        busy_(kCoreLines, 0) {
     for (std::size_t i = 0; i < flat_.size(); ++i)
       flat_[i] = memory_.bytes[i] = static_cast<std::uint8_t>(dice_.next());
   }

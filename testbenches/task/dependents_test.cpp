@@ -52,7 +52,7 @@ TEST_CASE("an SM that asks is told once, and not before what it asks for is over
     CAPTURE(seed);
     Random random(seed);
     Wakes wakes;
-    Dependents dependents(wakes.sink);
+    Dependents dependents(wakes.sink, false);
     const std::uint32_t operations = random.between(2, 10);
     // Operation n + 1 is launched ahead of the end of n, or not.
     std::map<std::uint32_t, std::set<std::uint32_t>> asking;  // by operation
@@ -101,7 +101,7 @@ TEST_CASE("an SM that asks is told once, and not before what it asks for is over
 
 TEST_CASE("who waits for the kernel before it is said; a reset forgets it", "[task]") {
   Wakes wakes;
-  Dependents dependents(wakes.sink);
+  Dependents dependents(wakes.sink, false);
   dependents.launched(4, 3);
   dependents.asked(4, 1);
   WaitGraph waits;
@@ -211,9 +211,7 @@ TEST_CASE("kernels of a stream end in its order, though one was launched ahead",
   bench.submit(1, second);
   bench.submit(1, kernel_packet(2, 1, {1, 1, 1}, {32, 1, 1}));
   for (Cycle cta = 0; cta < 3; ++cta) {
-    bench.at(200 + 100 * cta, [&] {
-      bench.unit.on_child({heddle::protocol::ChildPacket::Kind::lets_go, 0, 0, 0}, 0);
-    });
+    bench.at(200 + 100 * cta, [&] { bench.unit.on_child({heddle::protocol::ChildPacket::Kind::lets_go, 0, 0, 0}, 0); });
   }
   bench.at(390, [&] { CHECK(bench.sent.size() == 1); });
   bench.at(600, [&] {
