@@ -6,6 +6,7 @@
 #include "sm/cta_swap.h"
 #include "sm/faults.h"
 #include "sm/global_path.h"
+#include "sm/instruction_fetch.h"
 #include "sm/load_store_unit.h"
 #include "sm/warp_scheduler.h"
 
@@ -178,6 +179,14 @@ IssueResult DeviceLaunchUnit::step(std::uint32_t slot) {
   warp.since = next;
   switch (run.stage) {
     case LaunchStage::call: {
+      Cycle from = now();
+      if (!peers_.fetch.supplies_runtime(slot, params_.nested.launch_instructions - run.instructions, from)) {
+        return IssueResult::blocks();
+      }
+      if (from > now()) {
+        peers_.scheduler.give_turn(slot, from, arch::Unit::int32);
+        return IssueResult::blocks();
+      }
       const UnitParams& unit = params_.issue.int32;
       peers_.scheduler.occupy(slot, 1, (arch::kWarpLanes + unit.lanes - 1) / unit.lanes);
       stats_.instructions[static_cast<std::size_t>(arch::Unit::int32)]->add();
@@ -353,6 +362,7 @@ void DeviceLaunchUnit::forget(std::uint32_t slot) {
   if (run_of(slot) == nullptr) return;
   runs_[slot].reset();
   warps_[slot].next = WarpNext::fetch;
+  warps_[slot].front.runtime = 0;
 }
 
 void DeviceLaunchUnit::stop(std::uint32_t slot) {

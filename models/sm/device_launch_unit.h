@@ -17,6 +17,7 @@ class CtaSwap;
 class Faults;
 class FenceUnit;
 class GlobalPath;
+class InstructionFetch;
 class WarpScheduler;
 
 class DeviceLaunchUnit final : private SmUnit, public IssueUnit, public AccessClient {
@@ -29,6 +30,7 @@ class DeviceLaunchUnit final : private SmUnit, public IssueUnit, public AccessCl
     CtaSupervisor& supervisor;
     GlobalPath& global;
     L1Cache& l1;
+    InstructionFetch& fetch;
     TaskLink& tasks;
   };
   DeviceLaunchUnit(const UnitContext& context, const arch::LaunchMemory& memory, const Peers& peers);

@@ -43,9 +43,10 @@ InstructionFetch::Want InstructionFetch::want(Event cache, const Warp& warp) con
     const std::uint64_t key = std::uint64_t{cta.operation} * params_.fetch.constant_lines + line;
     return {cache, key, address_of(cta.code->text, kTextBytes - 1 - line * arch::kLineBytes)};
   }
-  const std::uint64_t offset = std::uint64_t{warp.state.pc} * params_.fetch.operation_bytes;
-  return {cache, (cta.code->text * kTextBytes + offset % kTextBytes) / arch::kLineBytes,
-          address_of(cta.code->text, offset)};
+  const std::uint32_t text = warp.front.runtime > 0 ? kRuntimeText : cta.code->text;
+  const std::uint64_t place = warp.front.runtime > 0 ? warp.front.runtime - 1 : warp.state.pc;
+  const std::uint64_t offset = place * params_.fetch.operation_bytes;
+  return {cache, (text * kTextBytes + offset % kTextBytes) / arch::kLineBytes, address_of(text, offset)};
 }
 
 bool InstructionFetch::supplies(std::uint32_t slot, Cycle& from) {
@@ -54,6 +55,15 @@ bool InstructionFetch::supplies(std::uint32_t slot, Cycle& from) {
   while (constants_ && warp.front.constants < params_.fetch.constant_lines) {
     if (!finds(slot, kConstants, from)) return false;
   }
+  return true;
+}
+
+bool InstructionFetch::supplies_runtime(std::uint32_t slot, std::uint32_t instruction, Cycle& from) {
+  if (!instructions_) return true;
+  WarpFront& front = warps_[slot].front;
+  front.runtime = instruction + 1;
+  if (!finds(slot, kInstructions, from)) return false;
+  front.runtime = 0;
   return true;
 }
 
@@ -139,7 +149,11 @@ void InstructionFetch::serve(std::uint32_t slot, const Want& its, Cycle when) {
   } else {
     ++front.constants;
   }
-  peers_.scheduler.resume(slot, when, its.cache == kInstructions ? counts_->stall : counts_->constant_stall);
+  Counter& stall = its.cache == kInstructions ? counts_->stall : counts_->constant_stall;
+  if (front.runtime == 0) return peers_.scheduler.resume(slot, when, stall);
+  const Cycle from = std::max(warps_[slot].since, when);
+  stall.add(from - warps_[slot].since);
+  peers_.scheduler.give_turn(slot, from, arch::Unit::int32);
 }
 
 }  // namespace heddle::sm

@@ -35,9 +35,11 @@ struct FetchStats : StatGroup {
 };
 
 // Programs lie at the end of memory, kTextBytes for each, and the parameters of a kernel's launch behind its program.
+// The device runtime is the program of number kRuntimeText.
 class InstructionFetch final : private SmUnit, public AccessClient, private EventHandler {
  public:
   static constexpr std::uint64_t kTextBytes = 1U << 20;
+  static constexpr std::uint32_t kRuntimeText = 1023;
   struct Peers {
     WarpScheduler& scheduler;
     GlobalPath& global;
@@ -51,6 +53,8 @@ class InstructionFetch final : private SmUnit, public AccessClient, private Even
   // True: the warp's next operation is here, from `from` or, if that is later, from what is put there on. False: the
   // scheduler hears of it, and the warp waits.
   bool supplies(std::uint32_t slot, Cycle& from);
+  // The same for an instruction of the device runtime, counted from 0, which a warp in the middle of a launch comes to.
+  bool supplies_runtime(std::uint32_t slot, std::uint32_t instruction, Cycle& from);
   void reset();
 
   void access_ended(const Access& access, Cycle when) override { arrived(access.pc, when); }

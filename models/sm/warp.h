@@ -292,11 +292,13 @@ struct WarpFront {
   static constexpr std::uint64_t kNoLine = ~std::uint64_t{0};
   std::uint64_t line = kNoLine;  // of its last operation
   std::uint32_t constants = 0;   // lines of its kernel's parameters
-  std::uint32_t fetch = 0;       // number of the last line that it has waited for, whatever program the slot had
+  std::uint32_t runtime = 0;  // what it waits for is that instruction of the device runtime, counted from 1; 0: its own
+  std::uint32_t fetch = 0;    // number of the last line that it has waited for, whatever program the slot had
 
   void begin() {
     line = kNoLine;
     constants = 0;
+    runtime = 0;
   }
 };
 

@@ -1,6 +1,6 @@
 // The figures of docs/results/device-launch.md, all from one run: what a launch by device code costs, part by part, and
 // what saving parents costs. They are simulated, so they are the same on every computer. Prints Markdown; fails if a
-// tail launch is not the faster one, as it is on the card. No parameter is fitted to the published figures.
+// tail launch is not the faster one, as it is on the card.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

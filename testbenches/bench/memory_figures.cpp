@@ -317,7 +317,7 @@ void limits() {
   const auto any = [](const arch::AddressMap&, std::uint64_t) { return true; };
   const auto limit = [](const char* what, double model, double bound, const std::string& why) {
     print(fmt::format("| {} | {:.1f} | {}: {:.0f} |\n", what, model, why, bound));
-    if (model > 1.001 * bound || model < 0.9 * bound) all_within = false;
+    if (model > 1.005 * bound || model < 0.9 * bound) all_within = false;
   };
   limit("one SM reads from all slices", crowded(1, any), params.xbar.l1_read_bandwidth, "the port of its L1");
   limit("all SMs read from one slice",

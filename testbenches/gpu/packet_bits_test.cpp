@@ -136,7 +136,8 @@ Row launch_base() {
                              no_bits<&KernelLaunch::code>(kByTask), no_bits<&KernelLaunch::subcontext>(kByTask),
                              no_bits<&KernelLaunch::priority>(kByTask), no_bits<&KernelLaunch::record>(kByTask),
                              no_bits<&KernelLaunch::area>(kByTask), no_bits<&KernelLaunch::local_bytes>(kByTask),
-                             no_bits<&KernelLaunch::queue>(kByTask), no_bits<&KernelLaunch::departure>(kShown)});
+                             no_bits<&KernelLaunch::ahead>(kByTask), no_bits<&KernelLaunch::queue>(kByTask),
+                             no_bits<&KernelLaunch::departure>(kShown)});
 }
 Rows shape_rows() {
   const Names extents_and_levels = {"extents of the grid and of each level of its CGAs"};
@@ -190,7 +191,8 @@ HEDDLE_MEMBERS(TaskPacket) {
                no_bits<&KernelLaunch::code>(by_record), in<&KernelLaunch::subcontext>({"subcontext"}),
                in<&KernelLaunch::priority>({"priority"}), no_bits<&KernelLaunch::record>(by_record),
                no_bits<&KernelLaunch::area>(by_record), in<&KernelLaunch::local_bytes>({"local memory"}),
-               no_bits<&KernelLaunch::queue>("its kind says it"), no_bits<&KernelLaunch::departure>(kShown)}),
+               no_bits<&KernelLaunch::ahead>(by_record), no_bits<&KernelLaunch::queue>("its kind says it"),
+               no_bits<&KernelLaunch::departure>(kShown)}),
           in<&TaskPacket::operation>({"task"}),
           no_bits<&TaskPacket::depth>(by_record),
           no_bits<&TaskPacket::further>("where the states lie says so, one behind another"),

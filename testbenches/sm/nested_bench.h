@@ -151,8 +151,8 @@ class FakeTmu : public sc_core::sc_module, private EventHandler {
 
 struct NestedBench : ProgramBench {
   explicit NestedBench(TimingMode mode = TimingMode::at, std::uint64_t tasks = 64, std::uint64_t contexts = 8,
-                       std::uint32_t instructions = 7)
-      : ProgramBench(quick(instructions), mode), tmu("tmu", *this) {
+                       std::uint32_t instructions = 7, std::uint32_t cache_bytes = 0)
+      : ProgramBench(quick(instructions, cache_bytes), mode), tmu("tmu", *this) {
     // Large enough for any number of TMDQs; and, for those who say how many, records behind the pools.
     constexpr std::uint64_t kContextBytes = arch::context::bytes(arch::kMaxTmdqs);
     nested.tasks.pool = {kNestedBase, tasks, arch::kRecordBytes};
@@ -162,9 +162,10 @@ struct NestedBench : ProgramBench {
     nested.chunks = {kNestedBase + 0x40000, 0, arch::kSaveChunk};
     l2.put(kOwner + arch::tmd::kOpen, std::uint64_t{1});
   }
-  static sm::SmParams quick(std::uint32_t instructions = 7) {
+  static sm::SmParams quick(std::uint32_t instructions = 7, std::uint32_t cache_bytes = 0) {
     sm::SmParams params;
     params.nested.launch_instructions = instructions;
+    params.fetch.cache_bytes = cache_bytes;
     params.nested.distance = FakeTmu::kDistance;
     params.nested.save = sm::SavePolicy::off;
     return params;

@@ -66,6 +66,45 @@ TEST_CASE("a launch leaves a task and a context in memory, and tells task manage
   }
 }
 
+// Eight instructions lie in a line. What a launch costs more the first time is that each line of the device runtime is
+// read from the L2 when the warp comes to it.
+TEST_CASE("the device runtime is fetched like a program, once for all launches of an SM", "[sm][TSK-06][startup]") {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+    const auto run = [mode](std::uint32_t instructions, std::uint32_t cache_bytes, std::uint32_t launches) {
+      NestedBench bench(mode, 64, 8, instructions, cache_bytes);
+      bench.tmu.runs = [](std::uint64_t) { return Cycle{10}; };
+      ListProgram program(4);
+      for (std::uint32_t i = 0; i < launches; ++i) program.launch_child(always(child()));
+      program.exit();
+      bench.start_parent(std::move(program));
+      run_until_idle();
+      CHECK(bench.faults.empty());
+      REQUIRE(bench.mpc.exits.size() == 1);
+      CHECK(bench.tmu.completed == launches);
+      struct Run {
+        double misses;
+        double stall;
+        Cycle end;
+      };
+      const bool cached = cache_bytes > 0;
+      return Run{cached ? bench.stat("fetch.misses") : 0, cached ? bench.stat("stall.fetch") : 0,
+                 bench.mpc.exits[0].first};
+    };
+    for (const std::uint32_t instructions : {1U, 8U, 9U, 100U}) {
+      CAPTURE(instructions);
+      const std::uint32_t lines = (instructions + 7) / 8;
+      const auto once = run(instructions, 65'536, 1);
+      const auto often = run(instructions, 65'536, 3);
+      CHECK(once.misses == lines + 1);  // and the program's own
+      CHECK(often.misses == lines + 1);
+      CHECK(once.end - run(instructions, 0, 1).end == static_cast<Cycle>(once.stall));
+      // Of two lines in a cache of one set of four, nothing is fetched twice; more than four push each other out.
+      const auto small = run(instructions, 512, 3);
+      CHECK((small.misses == lines + 1) == (lines < 4));
+    }
+  }
+}
+
 TEST_CASE("a child has its parent's priority unless its launch names one", "[sm][TSK-16]") {
   for (const std::int32_t own : {-3, 0, 7}) {
     NestedBench bench;

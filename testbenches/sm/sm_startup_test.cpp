@@ -205,7 +205,7 @@ TEST_CASE("what one warp has fetched later ones find, until others take its plac
   CHECK(first >= warm + 400);
   CHECK(cold.bench.stat("fetch.misses") == 2);
   CHECK(cold.bench.stat("fetch.hits") == 2);
-  CHECK(cold.bench.stat("stall.fetch") == first - warm);
+  CHECK(cold.bench.stat("stall.fetch") == static_cast<double>(first - warm));
   CHECK(cold.bench.l2.count(tlm::TLM_READ_COMMAND) == 2);
   cold.run(large, 3);
   CHECK(cold.run(small, 4) == first);
@@ -232,7 +232,7 @@ TEST_CASE("each launch fetches its parameters once per SM", "[sm][startup]") {
     CHECK(turn.run(code, 2) == first);
     CHECK(turn.bench.stat("constants.misses") == 2);
     CHECK(turn.bench.stat("constants.hits") == 1);
-    CHECK(turn.bench.stat("stall.constants") == 2 * (first - second));
+    CHECK(turn.bench.stat("stall.constants") == static_cast<double>(2 * (first - second)));
     CHECK(turn.bench.l2.count(tlm::TLM_READ_COMMAND) == 2);
     SmParams lines = with_fetch(0, 2048);
     lines.fetch.constant_lines = 3;  // one after another

@@ -56,6 +56,7 @@ Plan plan_of(Random& random) {
   const bool save = random.chance(70);
   set("sm.nested.launch_instructions", 12);
   set("sm.nested.save", save ? "true" : "false");
+  if (random.chance(30)) set("sm.fetch.cache_bytes", 512U << random.below(4));
   number("sm.nested.save_delay", 1, 600);
   if (plan.shared) set("task.nested.shared_by", "grid");
   number("task.nested.tmdqs", 1, random.chance(60) ? 2 : 6);

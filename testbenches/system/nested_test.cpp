@@ -32,6 +32,7 @@ TEST_CASE("every task of a random tree runs once, in the order of its stream, an
                       // Few of everything, but for what waits without being saved.
                       "gpu.cwd.table_slots=" + std::to_string(save ? random.between(1, 6) : 128),
                       "gpu.task.nested.in_flight=" + std::to_string(random.between(1, 8)),
+                      "gpu.sm.fetch.cache_bytes=" + std::to_string(random.chance(50) ? 0 : 512),
                       "gpu.task.nested.tmdqs=" + std::to_string(random.between(1, 6))});
     const std::uint32_t most = save ? 150 : 60;
     const NestedTree tree = NestedTree::random(random, most, random.between(2, 6), random.between(1, 8), round > 2);
