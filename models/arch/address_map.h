@@ -46,6 +46,19 @@ class AddressMap {
   std::uint64_t bytes() const { return bytes_; }
   std::uint32_t slices() const { return slices_; }
   std::uint32_t partitions() const { return slices_ / per_partition_; }
+  // Whether each of two partitions keeps copies of what the other one has.
+  void keep_copies() {
+    HEDDLE_CHECK(partitions() == 2 && parts_.empty(), "copies are kept between two partitions of a whole machine");
+    copies_ = true;
+  }
+  bool copies() const { return copies_; }
+  // Where a request of that partition goes: with copies, to a slice of it.
+  std::uint32_t entry_of(std::uint64_t address, std::uint32_t partition) const {
+    const std::uint32_t slice = slice_of(address);
+    return !copies_ || partition_of(slice) == partition ? slice : twin_of(slice);
+  }
+  // The slice in the other of two partitions that a slice has for its twin: copies of each one's lines lie in the other.
+  std::uint32_t twin_of(std::uint32_t slice) const { return (slice + per_partition_) % slices_; }
   // Of an address in memory, or outside it: such a request has to be refused somewhere.
   std::uint32_t slice_of(std::uint64_t address) const {
     const std::uint64_t line = address / kLineBytes;
@@ -137,6 +150,7 @@ class AddressMap {
   std::uint64_t bytes_;
   std::uint32_t slices_;
   std::uint32_t per_partition_ = 1;
+  bool copies_ = false;
   std::vector<Part> parts_;  // none without instances
   std::uint64_t behind_parts_ = 0;
 };

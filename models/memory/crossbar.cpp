@@ -16,7 +16,7 @@ Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const st
       owners_(owners),
       header_bytes_(params.header_bytes),
       routes_(params, topology, map),
-      requests_(this->name(), domain, params, routes_, map,
+      requests_(this->name(), domain, params, routes_,
                 {counter("withheld", "requests", "requests of SMs whose END_REQ had to wait for room"),
                  histogram("request_cycles", "cycles", "time of requests in the crossbar"),
                  counter("bulk.request_bytes", "bytes", "requests of tensor memory access units"), owners},
@@ -99,7 +99,7 @@ bool Crossbar::on_response(tlm::tlm_generic_payload& payload, std::uint32_t slic
 
 void Crossbar::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay) {
   const std::uint32_t sm = port / 2;
-  const std::uint32_t slice = map_.slice_of(payload.get_address());
+  const std::uint32_t slice = routes_.slice_for(sm, payload.get_address());
   const sc_core::sc_time way = sc_core::sc_time::from_value(domain_.clock().period().value() * latency(sm, slice));
   protocol::MemoryExtension* extension = protocol::extension_of(payload);
   if (extension != nullptr && extension->posted) {

@@ -6,12 +6,11 @@
 namespace heddle::memory {
 
 CrossbarRequests::CrossbarRequests(const char* name, Timebase& timebase, const CrossbarParams& params,
-                                   const CrossbarRoutes& routes, const arch::AddressMap& map, const Counters& counters,
+                                   const CrossbarRoutes& routes, const Counters& counters,
                                    Poster& poster, const PlaceRules& rules)
     : name_(name),
       timebase_(timebase),
       routes_(routes),
-      map_(map),
       header_bytes_(params.header_bytes),
       counters_(counters),
       poster_(poster),
@@ -19,7 +18,7 @@ CrossbarRequests::CrossbarRequests(const char* name, Timebase& timebase, const C
       ports_(routes.build_requests(network_)),
       warmer_(network_, NetworkWarmer::Carries::requests),
       sms_(routes.sms(), Sm(params.sm_bandwidth)),
-      slice_ready_(map.slices(), 0),
+      slice_ready_(routes.slices(), 0),
       rules_(rules) {
   warm_by(warmer_);
 }
@@ -37,7 +36,7 @@ void CrossbarRequests::passed(const LinkPacket& packet, Cycle now) {
 [[gnu::always_inline]] inline void CrossbarRequests::inject(tlm::tlm_generic_payload& payload,
                                                             const protocol::MemoryExtension& extension,
                                                             std::uint32_t sm, Cycle arrival) {
-  const std::uint32_t slice = map_.slice_of(payload.get_address());
+  const std::uint32_t slice = routes_.slice_for(sm, payload.get_address());
   LinkPacket packet;
   packet.item = &payload;
   packet.entered = static_cast<std::uint32_t>(arrival);
@@ -84,7 +83,7 @@ bool CrossbarRequests::has_place(tlm::tlm_generic_payload& payload, protocol::Me
     sharing_->held.resize(ingress_.size());
   }
   rules_.table->use(extension.subcontext);
-  const std::uint32_t slice = map_.slice_of(payload.get_address());
+  const std::uint32_t slice = routes_.slice_for(port / 2, payload.get_address());
   extension.placed = sharing_->places.take(slice, extension.subcontext);
   if (extension.placed) return true;
   if (counters_.owners != nullptr) counters_.owners->of(extension.subcontext).places.add();

@@ -45,7 +45,7 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
   };
   // `name`: for messages. All references must outlive it, as must the sockets.
   CrossbarRequests(const char* name, Timebase& timebase, const CrossbarParams& params, const CrossbarRoutes& routes,
-                   const arch::AddressMap& map, const Counters& counters, Poster& poster, const PlaceRules& rules);
+                   const Counters& counters, Poster& poster, const PlaceRules& rules);
 
   void add_ingress(MemoryIn& socket) { ingress_.push_back(&socket); }
   void add_slice(MemoryOut& socket) { egress_.push_back(&socket); }
@@ -116,7 +116,6 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
   const char* name_;
   Timebase& timebase_;
   const CrossbarRoutes& routes_;
-  const arch::AddressMap& map_;
   const std::uint32_t header_bytes_;
   Counters counters_;
   Poster& poster_;

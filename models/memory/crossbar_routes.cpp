@@ -14,6 +14,7 @@ CrossbarRoutes::CrossbarRoutes(const CrossbarParams& params, const arch::Topolog
                                const arch::AddressMap& map)
     : params_(params),
       topology_(topology),
+      map_(map),
       gpcs_(topology.gpcs()),
       slices_(map.slices()),
       partitions_(map.partitions()),
@@ -21,6 +22,7 @@ CrossbarRoutes::CrossbarRoutes(const CrossbarParams& params, const arch::Topolog
       near_latency_(std::uint64_t{params.sm_to_tpc} + params.tpc_to_cpc + params.cpc_to_gpc + params.gpc_to_slice) {
   HEDDLE_CHECK(topology.ugpus() == 1 || topology.ugpus() == partitions_, "uGPUs do not match the partitions of the L2");
   for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) gpc_of_sm_.push_back(topology.sm(sm).gpc);
+  for (const std::uint32_t gpc : gpc_of_sm_) partition_of_sm_.push_back(partition_of_gpc(gpc));
 }
 
 // What fills the wire, and the queue at its end.

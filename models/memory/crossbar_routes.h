@@ -45,6 +45,10 @@ class CrossbarRoutes {
   std::uint64_t near_round_trip() const { return 2 * near_latency_; }
   std::uint32_t partition_of_gpc(std::uint32_t gpc) const { return topology_.partition_of(gpc, partitions_); }
   std::uint32_t partition_of_slice(std::uint32_t slice) const { return slice / per_partition_; }
+  // Where a request of the SM goes.
+  std::uint32_t slice_for(std::uint32_t sm, std::uint64_t address) const {
+    return map_.entry_of(address, partition_of_sm_[sm]);
+  }
   bool far(std::uint32_t gpc, std::uint32_t slice) const { return partition_of_gpc(gpc) != partition_of_slice(slice); }
   // Cycles from SM to slice, or back, through empty links.
   std::uint64_t latency(std::uint32_t sm, std::uint32_t slice) const {
@@ -80,12 +84,14 @@ class CrossbarRoutes {
 
   const CrossbarParams params_;
   const arch::Topology& topology_;
+  const arch::AddressMap& map_;
   std::uint32_t gpcs_;
   std::uint32_t slices_;
   std::uint32_t partitions_;
   std::uint32_t per_partition_;
   std::uint64_t near_latency_ = 0;
   std::vector<std::uint32_t> gpc_of_sm_;
+  std::vector<std::uint32_t> partition_of_sm_;
 };
 
 // The way of responses inside a GPC: GPC -> CPC -> TPC -> SM. A plain core without SystemC (MEM-03).

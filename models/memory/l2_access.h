@@ -62,7 +62,7 @@ void copy_bytes(std::uint8_t* to, const std::uint8_t* from, const LineMask& mask
 
 struct L2Access {
   // atomic: with values of its own, by lane; reduce: of the data with the line, element by element.
-  enum class Kind : std::uint8_t { read, write, atomic, reduce, prefetch, write_back };
+  enum class Kind : std::uint8_t { read, write, atomic, reduce, prefetch, write_back, drop_copy };
 
   Kind kind = Kind::read;
   std::uint8_t offset = 0;                         // in the line, of data[0]
@@ -73,8 +73,14 @@ struct L2Access {
   std::uint8_t* data = nullptr;                    // read, write and reduce
   protocol::MemoryExtension* extension = nullptr;  // the request's; a stranger has none
 
+  // It is a twin's that keeps a copy.
+  bool copies() const { return extension != nullptr && extension->action == protocol::MemoryAction::copy; }
+  // It leaves memory as it is: a copy can serve it.
+  bool looks() const { return kind == Kind::read || kind == Kind::prefetch; }
+  // It changes bytes of its line.
+  bool changes() const { return kind == Kind::write || kind == Kind::atomic || kind == Kind::reduce; }
   // Its bytes pass the slice's data port.
-  bool moves() const { return kind != Kind::prefetch && kind != Kind::write_back; }
+  bool moves() const { return kind != Kind::prefetch && kind != Kind::write_back && kind != Kind::drop_copy; }
   // Whose bytes they are (PRT-09).
   std::uint8_t owner() const { return owner_of(extension); }
 

@@ -48,6 +48,8 @@ class L2Array {
   std::uint32_t victim(std::uint64_t line) const;
   void place(std::uint32_t index, std::uint64_t line) { tags_[index] = static_cast<std::uint32_t>(line + 1); }
   void drop(std::uint32_t index);
+  // Two places at least that it could go to.
+  bool has_spare(std::uint64_t line) const;
   // Lines of its set that were used less recently.
   std::uint32_t older_than(std::uint32_t index) const;
   // Sectors to fetch if the access needs some that are not here.

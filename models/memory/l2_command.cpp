@@ -137,6 +137,7 @@ tlm::tlm_response_status decode(tlm::tlm_generic_payload& payload, const arch::A
   if (extension == nullptr) return decode_plain(payload, map, 0, access);
   switch (extension->action) {
     case protocol::MemoryAction::plain:
+    case protocol::MemoryAction::copy:
       break;
     case protocol::MemoryAction::atomic:
     case protocol::MemoryAction::reduce:
@@ -145,6 +146,9 @@ tlm::tlm_response_status decode(tlm::tlm_generic_payload& payload, const arch::A
       return decode_prefetch(payload, map, extension->sectors, access);
     case protocol::MemoryAction::write_back:
       access.kind = L2Access::Kind::write_back;
+      return tlm::TLM_OK_RESPONSE;
+    case protocol::MemoryAction::drop_copy:
+      access.kind = L2Access::Kind::drop_copy;
       return tlm::TLM_OK_RESPONSE;
     case protocol::MemoryAction::mbarrier_arrive:
     case protocol::MemoryAction::mbarrier_expect:

@@ -21,6 +21,8 @@ struct L2Config {
   std::uint32_t write_buffer = 8;
   std::uint32_t eager_ways = 0;
   const arch::AddressMap* map = nullptr;  // counts the lines of the slice, and must outlive it; null: no rows
+  std::uint32_t slice = 0;                // its number there
+  bool copies = false;                    // there can be copies of lines of other slices
   std::uint32_t row_lines = 1;            // of the slice, as its map counts them, that share a row of memory
   std::uint32_t fetch_sectors = 1;
 };
@@ -30,6 +32,7 @@ struct L2Counters : StatGroup {
   Counter& hits = counter("hits", "requests", "requests served without waiting for memory");
   Counter& merges = counter("merges", "requests", "requests that waited behind an earlier one for the same line");
   Counter& fills = counter("fills", "sectors", "sectors read from memory");
+  Counter& copied = counter("copies.sectors", "sectors", "sectors that came from the twin to be kept as copies");
   Counter& write_backs = counter("write_backs", "sectors", "sectors written to memory");
   Counter& written_along = counter("written_along", "lines", "lines written back because one of their row left");
   Counter& write_errors =
@@ -73,6 +76,8 @@ class L2Memory {
  public:
   virtual int read(std::uint64_t line, std::uint32_t first, std::uint32_t sectors, std::uint8_t* data) = 0;
   virtual int write(std::uint64_t line, std::uint32_t first, std::uint32_t sectors, const std::uint8_t* data) = 0;
+  // The line comes from another slice, which counts what it takes of memory.
+  virtual bool is_copy(std::uint64_t /*line*/) const { return false; }
 
  protected:
   ~L2Memory() = default;

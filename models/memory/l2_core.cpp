@@ -7,6 +7,8 @@ namespace heddle::memory {
 
 L2Core::L2Core(const L2Config& config, L2Counters& counters)
     : counters_(counters),
+      copies_of_(config.copies ? config.map : nullptr),
+      slice_(config.slice),
       array_(config.lines, config.ways, config.slices, config.fetch_sectors),
       mshrs_(config.mshrs, config.mshr_targets),
       write_buffer_(config.write_buffer, counters, commands_, *this),
@@ -150,8 +152,12 @@ void L2Core::fill(const Command& command, int status, const std::uint8_t* data) 
   mshr.pending = static_cast<std::uint8_t>(mshr.pending & ~sectors);
   if (status == kOk) {
     array_.fill(mshr.index, sectors, data);
-    counters_.fills.add(command.sectors);
-    counters_.count_read(mshr.owners, sectors);
+    if (is_copy(command.line)) {
+      counters_.copied.add(command.sectors);
+    } else {
+      counters_.fills.add(command.sectors);
+      counters_.count_read(mshr.owners, sectors);
+    }
   } else {
     mshr.status = status;
   }

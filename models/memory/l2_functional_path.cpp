@@ -10,21 +10,30 @@ namespace heddle::memory {
 // part that it needs.
 class L2FunctionalPath::TimedMemory final : public L2Memory {
  public:
-  TimedMemory(L2MemoryPort& port, const sc_core::sc_time& start, bool waits_for_writes)
-      : port_(port), start_(start), end_(start), waits_for_writes_(waits_for_writes) {}
+  // `start`: when an access that asks memory does, or the twin.
+  TimedMemory(L2MemoryPort& port, L2Twin* twin, const sc_core::sc_time& start, const sc_core::sc_time& memory_delay,
+              bool waits_for_writes)
+      : port_(port),
+        twin_(twin),
+        start_(start),
+        memory_start_(start + memory_delay),
+        end_(start),
+        waits_for_writes_(waits_for_writes) {}
 
   int read(std::uint64_t line, std::uint32_t first, std::uint32_t sectors, std::uint8_t* data) override {
-    sc_core::sc_time delay = start_;
-    const int status = port_.read_blocking(line, {first, sectors}, data, delay);
+    sc_core::sc_time delay = is_copy(line) ? start_ : memory_start_;
+    const int status = is_copy(line) ? twin_->fetch_blocking(line, {first, sectors}, data, delay)
+                                     : port_.read_blocking(line, {first, sectors}, data, delay);
     wait_until(delay);
     return status;
   }
   int write(std::uint64_t line, std::uint32_t first, std::uint32_t sectors, const std::uint8_t* data) override {
-    sc_core::sc_time delay = start_;
+    sc_core::sc_time delay = memory_start_;
     const int status = port_.write_blocking(line, {first, sectors}, data, delay);
     if (waits_for_writes_) wait_until(delay);
     return status;
   }
+  bool is_copy(std::uint64_t line) const override { return twin_ != nullptr && twin_->foreign(line); }
   bool used() const { return used_; }
   const sc_core::sc_time& end() const { return end_; }
 
@@ -35,7 +44,9 @@ class L2FunctionalPath::TimedMemory final : public L2Memory {
   }
 
   L2MemoryPort& port_;
+  L2Twin* twin_;
   sc_core::sc_time start_;
+  sc_core::sc_time memory_start_;
   sc_core::sc_time end_;
   bool waits_for_writes_;
   bool used_ = false;
@@ -54,18 +65,25 @@ L2FunctionalPath::L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arc
       data_delay_(cycle * static_cast<double>(params.data_latency)),
       memory_delay_(cycle * static_cast<double>(params.memory_latency)) {}
 
-bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay, DirectMemory* direct) {
+bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay,
+                                DirectMemory* direct) {
   L2Access access;
   tlm::tlm_response_status status = decode(payload, map_, access);
+  constexpr std::uint32_t kAllSectors = (1U << arch::kSectorsPerLine) - 1;
+  if (access.copies() && core_.poisoned(access.line, kAllSectors)) status = tlm::TLM_GENERIC_ERROR_RESPONSE;
   const bool served = status == tlm::TLM_OK_RESPONSE;
-  counters_.count_request(access, served);
+  if (twin_ == nullptr || twin_->counts(access)) counters_.count_request(access, served);
   delay += tag_delay_;
   if (served) {
     end_grant(direct, access);
+    if (twin_ != nullptr && twin_->blocking(access, payload, port, delay)) return true;
     if (changes_values(access.kind)) atomics_.add(values_of(access));
-    TimedMemory memory(memory_, delay + memory_delay_, access.kind == L2Access::Kind::write_back);
+    TimedMemory memory(memory_, twin_, delay, memory_delay_, access.kind == L2Access::Kind::write_back);
     status = static_cast<tlm::tlm_response_status>(core_.serve_blocking(access, memory));
     if (memory.used() && access.kind != L2Access::Kind::prefetch) delay = memory.end();
+    if (twin_ != nullptr && status != tlm::TLM_OK_RESPONSE && twin_->ask_blocking(access, payload, delay)) return true;
+    if (twin_ != nullptr) twin_->blocking_effect(access, port, delay);
+    if (memory.used() && memory.is_copy(access.line)) delay -= data_delay_;  // what comes goes on as it comes
   }
   delay += data_delay_;
   payload.set_response_status(status);
@@ -107,12 +125,13 @@ unsigned L2FunctionalPath::debug_write(tlm::tlm_generic_payload& payload, std::u
   const std::uint32_t done = memory_.debug(tlm::TLM_WRITE_COMMAND, address, bytes, image.data());
   const bool kept = core_.poke(line, image.data(), range, done == bytes);
   if (kept) memory_.poke(line, image.data(), range);
+  if (twin_ != nullptr) twin_->drop_now(line);
   return kept ? bytes : done;
 }
 
 bool L2FunctionalPath::busy_with(std::uint64_t first, std::uint64_t last) const {
   for (std::uint64_t line = first / arch::kLineBytes; line <= last / arch::kLineBytes; ++line) {
-    if (is_mine(line) && core_.busy_with(line)) return true;
+    if ((is_mine(line) || twin_ != nullptr) && core_.busy_with(line)) return true;
   }
   return false;
 }
@@ -120,8 +139,8 @@ bool L2FunctionalPath::busy_with(std::uint64_t first, std::uint64_t last) const 
 bool L2FunctionalPath::clean_invalidate(std::uint64_t first, std::uint64_t last) {
   std::vector<std::uint64_t> lines;
   for (std::uint64_t line = first / arch::kLineBytes; line <= last / arch::kLineBytes; ++line) {
-    if (!is_mine(line)) continue;
-    if (!clean(line)) return false;
+    if (!is_mine(line) && twin_ == nullptr) continue;
+    if (is_mine(line) && !clean(line)) return false;
     lines.push_back(line);
   }
   for (const std::uint64_t line : lines) core_.forget(line);

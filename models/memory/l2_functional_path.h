@@ -8,6 +8,7 @@
 #include "memory/direct_memory.h"
 #include "memory/l2_core.h"
 #include "memory/l2_memory_port.h"
+#include "memory/l2_twin.h"
 #include "memory/memory_params.h"
 
 namespace heddle::memory {
@@ -22,9 +23,11 @@ class L2FunctionalPath {
  public:
   L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
                    const L2Params& params, const sc_core::sc_time& cycle, Counter& atomics, L2Counters& counters);
+  // The slice has a twin, whose lines can be here as copies.
+  void use(L2Twin& twin) { twin_ = &twin; }
 
-  // A whole transaction, done at once; its latency is added to `delay`. False: it was refused.
-  bool blocking(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay, DirectMemory* direct);
+  // A whole transaction, done at once, that came by that port; its latency is added to `delay`. False: it was refused.
+  bool blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay, DirectMemory* direct);
   // Without time or side effects, up to the end of the line. Returns the bytes done.
   unsigned debug(tlm::tlm_generic_payload& payload);
 
@@ -50,6 +53,7 @@ class L2FunctionalPath {
   const sc_core::sc_time tag_delay_;
   const sc_core::sc_time data_delay_;
   const sc_core::sc_time memory_delay_;
+  L2Twin* twin_ = nullptr;  // null: it has none
 };
 
 }  // namespace heddle::memory

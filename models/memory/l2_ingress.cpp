@@ -87,8 +87,12 @@ int L2BlockingPath::read(const L2Access& access, std::uint32_t sectors, std::uin
     const SectorRun run = take_run(sectors);
     const int status = memory.read(access.line, run.first, run.count, image);
     if (status != kL2Ok) return status;
-    counters_.fills.add(run.count);
-    counters_.count_read(owners, run.mask());
+    if (memory.is_copy(access.line)) {
+      counters_.copied.add(run.count);
+    } else {
+      counters_.fills.add(run.count);
+      counters_.count_read(owners, run.mask());
+    }
   }
   buffer_.overlay(access.line, image);
   return kL2Ok;

@@ -1,5 +1,5 @@
-// The ingress ports of an L2 slice: one from the crossbar and, where there is one, one from the memory hub of the front
-// end. Each has its own back-pressure: one that takes no responses does not hold back the other. And what has come in
+// The ingress ports of an L2 slice: one from the crossbar and, where there are, one from the memory hub of the front end
+// and one from the slice's twin. Each has its own back-pressure: one that takes no responses does not hold back the other. And what has come in
 // by them and waits to be served.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace heddle::memory {
 
-// A payload and, in the lowest bit of its address, the port that it came by: one word, so that it can be the handle of
+// A payload and, in the lowest bits of its address, the port that it came by: one word, so that it can be the handle of
 // a request in the core.
 class PendingRequest {
  public:
@@ -28,9 +28,9 @@ class PendingRequest {
   explicit PendingRequest(void* handle) : bits_(reinterpret_cast<std::uintptr_t>(handle)) {}
 
   tlm::tlm_generic_payload& payload() const {
-    return *reinterpret_cast<tlm::tlm_generic_payload*>(bits_ & ~std::uintptr_t{1});
+    return *reinterpret_cast<tlm::tlm_generic_payload*>(bits_ & ~std::uintptr_t{3});
   }
-  std::uint32_t port() const { return static_cast<std::uint32_t>(bits_ & 1); }
+  std::uint32_t port() const { return static_cast<std::uint32_t>(bits_ & 3); }
   void* handle() const { return reinterpret_cast<void*>(bits_); }
 
  private:
@@ -41,7 +41,8 @@ class L2Ingress {
  public:
   static constexpr std::uint32_t kCrossbar = 0;
   static constexpr std::uint32_t kHub = 1;
-  static constexpr std::uint32_t kPorts = 2;
+  static constexpr std::uint32_t kTwin = 2;
+  static constexpr std::uint32_t kPorts = 3;
 
   // Of each port: `queue` requests that wait to be served, `responses` that wait to be taken.
   L2Ingress(std::uint32_t queue, std::uint32_t responses) : queue_(queue), responses_(responses) {}
@@ -78,13 +79,16 @@ class L2Ingress {
     return departures.size() >= responses_ && departures.at(responses_ - 1).when <= now;
   }
   bool has_responses(std::uint32_t port) const { return !ports_[port].departures.empty(); }
+  bool has_responses() const {
+    return std::any_of(ports_.begin(), ports_.end(), [](const Port& port) { return !port.departures.empty(); });
+  }
 
   void reset() {
     for (Port& port : ports_) {
       port.waiting = 0;
       port.departures.clear();
+      port.last = 0;
     }
-    last_departure_ = 0;
   }
 
  private:
@@ -96,17 +100,17 @@ class L2Ingress {
     MemoryIn* socket = nullptr;
     std::uint32_t waiting = 0;   // requests that have not been served
     Ring<Departure> departures;  // responses that are not taken yet
+    Cycle last = 0;              // departure
   };
 
   void deliver(Port& to, const Departure& departure, Cycle now) {
-    last_departure_ = std::max({last_departure_, departure.when, now});
-    to.socket->respond(*departure.payload, last_departure_);
+    to.last = std::max({to.last, departure.when, now});
+    to.socket->respond(*departure.payload, to.last);
   }
 
   std::uint32_t queue_;
   std::uint32_t responses_;
   std::array<Port, kPorts> ports_;
-  Cycle last_departure_ = 0;
 };
 
 // Requests that wait at a slice: in the order of their arrival or, while bandwidth is shared, in lanes.

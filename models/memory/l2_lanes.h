@@ -26,7 +26,7 @@ struct SliceShares {
 
 class L2Lanes {
  public:
-  static constexpr std::uint32_t kPorts = 2;
+  static constexpr std::uint32_t kPorts = 3;
   static constexpr std::uint32_t kLanes = kPorts * arch::kSubcontexts;
   struct Request {
     void* handle = nullptr;

@@ -14,13 +14,14 @@ int status_of(const tlm::tlm_generic_payload& payload) {
 }  // namespace
 
 L2MemoryPort::L2MemoryPort(const char* name, Timebase& timebase, MemoryOut& socket, const L2Params& params,
-                           Listener& listener)
+                           Listener& listener, protocol::MemoryAction reads)
     : name_(name),
       timebase_(timebase),
       socket_(socket),
       listener_(listener),
       latency_(params.memory_latency),
-      bandwidth_(params.memory_bandwidth) {
+      bandwidth_(params.memory_bandwidth),
+      reads_(reads) {
   socket.connect<L2MemoryPort, &L2MemoryPort::on_answer, &L2MemoryPort::on_room>(*this);
 }
 
@@ -32,6 +33,7 @@ protocol::MemoryRequest& L2MemoryPort::request_for(bool write, std::uint64_t lin
   request.set_data_ptr(request.data.data() + offset);
   request.aim(write ? tlm::TLM_WRITE_COMMAND : tlm::TLM_READ_COMMAND, line * arch::kLineBytes + offset,
               run.count * arch::kSectorBytes);
+  if (!write) request.extension.action = reads_;
   return request;
 }
 
@@ -51,12 +53,23 @@ void L2MemoryPort::send(const L2Command& command, const std::uint8_t* line_image
   socket_.send(request, arrival);
 }
 
+void L2MemoryPort::send_other(tlm::tlm_generic_payload& payload) {
+  const Cycle arrival = std::max(timebase_.now() + latency_, free_at_);
+  free_at_ = arrival + std::max(1U, (payload.is_write() ? payload.get_data_length() : 0U) / bandwidth_);
+  others_.insert(&payload);
+  socket_.send(payload, arrival);
+}
+
 // There is always room: whoever waits for the answer has a place already.
 bool L2MemoryPort::on_answer(tlm::tlm_generic_payload& payload, std::uint32_t /*index*/, Cycle arrival) {
   const protocol::MemoryExtension* extension = protocol::extension_of(payload);
   if (extension == nullptr || extension->entry >= transfers_.size() ||
       transfers_[extension->entry].payload != &payload) {
-    drop_stale(payload);
+    if (others_.erase(&payload) == 0) {
+      drop_stale(payload);
+    } else {
+      timebase_.schedule(std::max(arrival, timebase_.now()), *this, kOther, reinterpret_cast<std::uintptr_t>(&payload));
+    }
     return true;
   }
   Transfer& transfer = transfers_[extension->entry];
@@ -72,6 +85,9 @@ void L2MemoryPort::on_room(std::uint32_t /*index*/, Cycle when) {
 
 void L2MemoryPort::on_event(std::uint32_t kind, std::uint64_t argument) {
   if (kind == kRoom) return listener_.on_memory_room();
+  if (kind == kOther) {
+    return listener_.on_other_answer(*reinterpret_cast<tlm::tlm_generic_payload*>(static_cast<std::uintptr_t>(argument)));
+  }
   take_answer(static_cast<std::uint32_t>(argument));
 }
 
@@ -139,6 +155,7 @@ void L2MemoryPort::reset(bool with_memory) {
     }
   });
   transfers_.clear();
+  others_.clear();
   free_at_ = 0;
 }
 

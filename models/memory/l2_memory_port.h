@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <unordered_set>
 #include <vector>
 
 #include "common/bits.h"
@@ -28,17 +29,22 @@ class L2MemoryPort final : private EventHandler {
     virtual void on_memory_answer(const L2Command& command, int status, const std::uint8_t* data) = 0;
     // A send() is possible again.
     virtual void on_memory_room() = 0;
+    // An answer to what send_other() has sent.
+    virtual void on_other_answer(tlm::tlm_generic_payload& /*payload*/) {}
 
    protected:
     ~Listener() = default;
   };
 
-  // `name`: for messages. All references must outlive it.
-  L2MemoryPort(const char* name, Timebase& timebase, MemoryOut& socket, const L2Params& params, Listener& listener);
+  // `name`: for messages. All references must outlive it. `reads`: what reads are.
+  L2MemoryPort(const char* name, Timebase& timebase, MemoryOut& socket, const L2Params& params, Listener& listener,
+               protocol::MemoryAction reads = protocol::MemoryAction::plain);
 
   bool can_send() const { return socket_.can_send(); }
   // `line_image`: of a write, with the bytes that are written.
   void send(const L2Command& command, const std::uint8_t* line_image);
+  // A request of somebody else's, in its turn.
+  void send_other(tlm::tlm_generic_payload& payload);
 
   // Blocking calls; `delay` grows by what memory takes. The result is kL2Ok or memory's error.
   int read_blocking(std::uint64_t line, const SectorRun& run, std::uint8_t* line_image, sc_core::sc_time& delay);
@@ -54,7 +60,7 @@ class L2MemoryPort final : private EventHandler {
   void reset(bool with_memory);
 
  private:
-  enum Event : std::uint32_t { kAnswer, kRoom };
+  enum Event : std::uint32_t { kAnswer, kRoom, kOther };
 
   // A payload at the memory.
   struct Transfer {
@@ -77,9 +83,11 @@ class L2MemoryPort final : private EventHandler {
   Listener& listener_;
   const std::uint32_t latency_;    // cycles
   const std::uint32_t bandwidth_;  // bytes per cycle
+  const protocol::MemoryAction reads_;
   protocol::RequestPool pool_;
   Cycle free_at_ = 0;
   IndexPool<Transfer> transfers_;
+  std::unordered_set<const tlm::tlm_generic_payload*> others_;  // of send_other(), which are out
   std::vector<protocol::MemoryRequest*> stale_;  // still with an attached memory when the slice was reset
 };
 
@@ -147,6 +155,7 @@ class L2DataPort {
         return {atomic_cycles(access, atomic_rate_), 0};
       case L2Access::Kind::prefetch:
       case L2Access::Kind::write_back:
+      case L2Access::Kind::drop_copy:
         break;
     }
     return {};

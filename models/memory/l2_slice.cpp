@@ -2,12 +2,16 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "common/bits.h"
 
 namespace heddle::memory {
 namespace {
 
-L2Config config_of(const L2Params& params, const arch::AddressMap& map, std::uint32_t row_lines) {
+constexpr std::uint32_t kAllSectors = (1U << arch::kSectorsPerLine) - 1;
+
+L2Config config_of(const L2Params& params, const arch::AddressMap& map, std::uint32_t slice, std::uint32_t row_lines) {
   HEDDLE_CHECK(map.bytes() / arch::kLineBytes < ~std::uint32_t{0} && map.bytes() % arch::kSectorBytes == 0,
                "the L2 works for up to 512 GiB of memory, in whole sectors");
   L2Config config;
@@ -19,6 +23,8 @@ L2Config config_of(const L2Params& params, const arch::AddressMap& map, std::uin
   config.write_buffer = params.write_buffer;
   config.eager_ways = params.eager_ways;
   config.map = &map;
+  config.slice = slice;
+  config.copies = map.copies();
   config.row_lines = row_lines;
   config.fetch_sectors = params.fetch_bytes / arch::kSectorBytes;
   return config;
@@ -57,7 +63,7 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       params_(params),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),
       core_counters_(domain.observation().stats, domain.observation().prefix + "." + path),
-      core_(config_of(params, map_, surroundings.row_lines), core_counters_),
+      core_(config_of(params, map_, slice, surroundings.row_lines), core_counters_),
       memory_(this->name(), domain, memory_out, params, *this),
       functional_(core_, memory_, map, slice, params, domain.clock().period(), stats_.atomics, core_counters_),
       ingress_(params.queue, params.responses),
@@ -78,6 +84,11 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
     hub_in_ = std::make_unique<MemoryIn>("hub_in", domain);
     listen(*hub_in_, L2Ingress::kHub);
   }
+  if (!map.copies()) return;
+  twin_ = std::make_unique<L2Twin>(this->name(), domain, domain.observation().prefix + "." + path, params,
+                                   surroundings.twin, map_, slice, core_, static_cast<L2Twin::Owner&>(*this));
+  listen(twin_->in, L2Ingress::kTwin);
+  functional_.use(*twin_);
 }
 
 L2Slice::~L2Slice() = default;
@@ -87,12 +98,18 @@ MemoryIn& L2Slice::hub_in() {
   return *hub_in_;
 }
 
+L2Twin& L2Slice::twin() {
+  HEDDLE_CHECK(twin_ != nullptr, "an L2 slice was built without a twin");
+  return *twin_;
+}
+
 void L2Slice::reset() {
   core_.reset();
   memory_.reset(direct_ != nullptr);
   ingress_.reset();
   data_port_.reset();
   arrivals_.reset();
+  if (twin_ != nullptr) twin_->reset();
   serve_at_ = kNever;
   blocked_ = {};
 }
@@ -100,7 +117,9 @@ void L2Slice::reset() {
 void L2Slice::poison(std::uint64_t address, std::uint64_t bytes) {
   HEDDLE_CHECK(bytes > 0 && map_.contains(address, bytes), "bytes outside memory cannot become corrupt");
   for_each_block(address, bytes, arch::kLineBytes, [this](std::uint64_t at, std::uint64_t count) {
-    if (map_.slice_of(at) == number_) core_.poison(at / arch::kLineBytes, sectors_of(at, count));
+    if (map_.slice_of(at) != number_) return;
+    core_.poison(at / arch::kLineBytes, sectors_of(at, count));
+    if (twin_ != nullptr) twin_->drop_now(at / arch::kLineBytes);
   });
 }
 
@@ -113,7 +132,7 @@ bool L2Slice::poisoned(std::uint64_t address, std::uint64_t bytes) const {
 }
 
 bool L2Slice::idle() const {
-  return arrivals_.empty() && !ingress_.has_responses(L2Ingress::kCrossbar) && !ingress_.has_responses(L2Ingress::kHub);
+  return arrivals_.empty() && !ingress_.has_responses() && (twin_ == nullptr || twin_->idle());
 }
 
 bool L2Slice::busy_with(std::uint64_t first, std::uint64_t last) const {
@@ -149,6 +168,8 @@ bool L2Slice::on_request(tlm::tlm_generic_payload& payload, std::uint32_t port, 
     schedule_service(std::max({arrived.ready, data_port_.free_at(), now()}));
   } else if (arrived.ready < serve_at_ && (blocked_.reason == nullptr || !blocked_.on_memory)) {
     expect_service();  // what memory blocks goes on when that has answered
+  } else if (port == L2Ingress::kTwin && arrived.ready < serve_at_) {
+    schedule_service(std::max({arrived.ready, data_port_.free_at(), now()}));  // and a request of the twin at once
   }
   return room;
 }
@@ -165,17 +186,18 @@ void L2Slice::schedule_service(Cycle when) {
   domain_.schedule(when, *this, kServe);
 }
 
-// The first arrival cannot be served because its port does not take responses. The other port's first does not wait for
-// that: it becomes the first of all, if its time has come and it can be answered.
-bool L2Slice::put_other_port_first() {
-  const std::uint32_t other = 1 - arrivals_.front().request.port();
-  if (ingress_.waiting(other) == 0 || ingress_.blocked(other, now())) return false;
-  const Cycle ready = arrivals_.first_of(other);
+// The first arrival cannot be served. The first one of another port does not wait for that: it becomes the first of all,
+// if its time has come and it can be answered.
+bool L2Slice::put_first(std::uint32_t port) {
+  if (arrivals_.front().request.port() == port || ingress_.waiting(port) == 0 || ingress_.blocked(port, now())) {
+    return false;
+  }
+  const Cycle ready = arrivals_.first_of(port);
   if (ready > now()) {
     schedule_service(ready);
     return false;
   }
-  arrivals_.put_first(other);
+  arrivals_.put_first(port);
   return true;
 }
 
@@ -186,23 +208,34 @@ void L2Slice::serve_next() {
     return;
   }
   if (L2Lanes* lanes = arrivals_.lanes()) return serve_by_share(*lanes);
-  if (ingress_.blocked(arrivals_.front().request.port(), now()) && !put_other_port_first()) {
+  if (arrivals_.empty()) return;
+  const bool answers = ingress_.blocked(arrivals_.front().request.port(), now());
+  if (answers && !put_first(L2Ingress::kTwin) && !put_first(L2Ingress::kHub) && !put_first(L2Ingress::kCrossbar)) {
     block("for its responses to be taken by", false);
     return;
   }
-  if (!try_serve(arrivals_.front().request)) block(reason_of(core_.stall()), true);
+  if (try_serve(arrivals_.front().request)) return;
+  const char* reason = stall_reason();
+  // What the twin asks for may be what this waits for, in the end.
+  if (put_first(L2Ingress::kTwin) && try_serve(arrivals_.front().request)) return;
+  block(reason, true);
+}
+
+const char* L2Slice::stall_reason() const {
+  return twin_ != nullptr && twin_->reason() != nullptr ? twin_->reason() : reason_of(core_.stall());
 }
 
 // The first of those whose turn it is by the shares, and that neither its port nor memory holds up.
 void L2Slice::serve_by_share(L2Lanes& lanes) {
   std::uint32_t ports = 0;
-  for (const std::uint32_t port : {L2Ingress::kCrossbar, L2Ingress::kHub}) {
+  for (std::uint32_t port = 0; port < L2Ingress::kPorts; ++port) {
     if (!ingress_.blocked(port, now())) ports |= 1U << port;
   }
   lanes.begin_round(now(), ports, [this](void* handle) {
     L2Access access;
     if (decode(PendingRequest(handle).payload(), map_, access) != tlm::TLM_OK_RESPONSE) return L2Lanes::Cost();
-    L2Lanes::Cost cost = cost_of(core_, access);
+    L2Lanes::Cost cost;
+    if (twin_ == nullptr || !twin_->foreign(access.line)) cost = cost_of(core_, access);
     const L2DataPort::Turn turn = data_port_.turn_of(access);
     cost.port_cycles = static_cast<std::uint32_t>(std::max(turn.port, turn.writing));
     return cost;
@@ -210,23 +243,25 @@ void L2Slice::serve_by_share(L2Lanes& lanes) {
   const char* reason = nullptr;
   while (const auto lane = lanes.choose()) {
     if (try_serve(PendingRequest(lanes.front(*lane).handle))) return;
-    reason = reason_of(core_.stall());
+    reason = stall_reason();
     lanes.stall(core_.stall() != L2Core::Stall::way);  // of which each set has its own
   }
   if (lanes.again() != kNever) schedule_service(std::max(lanes.again(), now() + 1));
-  if (lanes.empty() || (reason == nullptr && ports == 3)) return;  // nothing is ready, or has bandwidth left
+  if (lanes.empty() || (reason == nullptr && ports == (1U << L2Ingress::kPorts) - 1)) return;  // nothing is ready, or has bandwidth left
   block(reason != nullptr ? reason : "for its responses to be taken by", reason != nullptr);
 }
 
 // False: the request waits for memory to answer others.
 bool L2Slice::try_serve(const PendingRequest& request) {
   L2Access access;
-  const tlm::tlm_response_status status = decode(request.payload(), map_, access);
+  tlm::tlm_response_status status = decode(request.payload(), map_, access);
+  // Of corrupt data nobody has a copy: who asks for them is told.
+  if (access.copies() && core_.poisoned(access.line, kAllSectors)) status = tlm::TLM_GENERIC_ERROR_RESPONSE;
   const bool good = status == tlm::TLM_OK_RESPONSE;
   L2Core::Outcome outcome = L2Core::Outcome::done;
   if (good) {
     end_grant(direct_, access);
-    outcome = core_.serve(access, request.handle());
+    outcome = twin_ != nullptr ? twin_->serve(access, request) : core_.serve(access, request.handle());
   }
   if (outcome == L2Core::Outcome::stalled) return false;
   if (blocked_.reason != nullptr) {
@@ -234,12 +269,14 @@ bool L2Slice::try_serve(const PendingRequest& request) {
     blocked_.reason = nullptr;
   }
   stats_.requests.add();
-  core_counters_.count_request(access, good);
+  if (twin_ == nullptr || twin_->counts(access)) core_counters_.count_request(access, good);
   arrivals_.leave();
   ingress_.leave(request.port());
-  if (good && changes_values(access.kind)) stats_.atomics.add(values_of(access));
+  const bool here = twin_ == nullptr || !twin_->foreign(access.line);
+  if (good && here && changes_values(access.kind)) stats_.atomics.add(values_of(access));
   if (outcome == L2Core::Outcome::done) {
-    respond(request, status, good ? data_port_.turn_of(access) : L2DataPort::Turn());
+    respond({request.handle(), status, access}, good ? data_port_.turn_of(access) : L2DataPort::Turn(),
+            params_.data_latency);
   } else {
     data_port_.take(now(), {});
   }
@@ -258,10 +295,13 @@ void L2Slice::unblock() {
   if (blocked_.reason != nullptr && (serve_at_ == kNever || arrivals_.lanes() != nullptr)) serve_next();
 }
 
-// The response takes its turn at the data port.
-void L2Slice::respond(const PendingRequest& request, tlm::tlm_response_status status, const L2DataPort::Turn& turn) {
-  request.payload().set_response_status(status);
-  ingress_.respond(request, data_port_.take(now(), turn) + params_.data_latency, now());
+// The response takes its turn at the data port, and leaves behind the pipeline.
+void L2Slice::respond(const L2Served& served, const L2DataPort::Turn& turn, Cycle pipeline) {
+  const PendingRequest request(served.request);
+  request.payload().set_response_status(static_cast<tlm::tlm_response_status>(served.status));
+  Cycle when = data_port_.take(now(), turn) + pipeline;
+  if (twin_ != nullptr) when = twin_->departure(served.access, request, when);
+  if (when != kNever) ingress_.respond(request, when, now());
 }
 
 void L2Slice::on_response_room(std::uint32_t port, Cycle when) {
@@ -269,15 +309,20 @@ void L2Slice::on_response_room(std::uint32_t port, Cycle when) {
 }
 
 void L2Slice::send_commands() {
-  while (core_.has_command() && memory_.can_send()) {
+  while (core_.has_command() && memory_.can_send() && (twin_ == nullptr || twin_->can_send())) {
     const L2Command command = core_.take_command();
-    memory_.send(command, command.is_write() ? core_.write_data(command) : nullptr);
+    if (twin_ != nullptr && twin_->foreign(command.line)) {
+      twin_->fetch(command);
+    } else {
+      memory_.send(command, command.is_write() ? core_.write_data(command) : nullptr);
+    }
   }
 }
 
 void L2Slice::on_memory_answer(const L2Command& command, int status, const std::uint8_t* data) {
   core_.answer(command, status, data);
   answer_served();
+  if (twin_ != nullptr) twin_->settle();
   unblock();
   send_commands();
 }
@@ -287,27 +332,32 @@ void L2Slice::answer_served() {
   std::vector<L2Served>& served = core_.served();
   for (std::size_t i = 0; i < served.size(); ++i) {  // may grow
     const L2Served item = served[i];
-    respond(PendingRequest(item.request), static_cast<tlm::tlm_response_status>(item.status),
-            item.status == kL2Ok ? data_port_.turn_of(item.access) : L2DataPort::Turn());
+    const bool good = item.status == kL2Ok;
+    const bool came = twin_ != nullptr && twin_->foreign(item.access.line);  // and goes on as it comes
+    if (came && !good && twin_->ask_twin(item.access, PendingRequest(item.request))) continue;
+    respond(item, good ? data_port_.turn_of(item.access) : L2DataPort::Turn(), came ? 0 : params_.data_latency);
   }
   served.clear();
 }
 
 // What has been left behind while memory took nothing, or by a blocking access.
 void L2Slice::drain() {
+  if (twin_ != nullptr) twin_->send_unsent();
   answer_served();
   send_commands();
   unblock();
 }
 
-void L2Slice::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core::sc_time& delay) {
+void L2Slice::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay) {
   stats_.requests.add();
-  if (!functional_.blocking(payload, delay, direct_)) return;
+  if (!functional_.blocking(payload, port, delay, direct_)) return;
   // Requests that are no calls may be under way at the same time.
   if (core_.has_command() || !core_.served().empty()) domain_.schedule(now(), *this, kDrain);
 }
 
-unsigned L2Slice::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t) { return functional_.debug(payload); }
+unsigned L2Slice::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t port) {
+  return port == L2Ingress::kTwin ? twin_->on_debug(payload) : functional_.debug(payload);
+}
 
 void L2Slice::collect_waits(WaitGraph& graph) const {
   const std::string memory = "the memory of " + path();
@@ -319,6 +369,7 @@ void L2Slice::collect_waits(WaitGraph& graph) const {
     graph.add(path(), "for its responses to be taken by", "the memory hub");
   }
   if (core_.mshrs().in_use() > 0) graph.add(path(), "for sectors from", memory);
+  if (twin_ != nullptr && !twin_->idle()) graph.add(path(), "for answers of", fmt::format("L2 slice {}", map_.twin_of(number_)));
   if (!core_.write_buffer().empty()) graph.add(path(), "for write-backs to be acknowledged by", memory);
 }
 

@@ -22,6 +22,7 @@
 #include "memory/l2_ingress.h"
 #include "memory/l2_memory_port.h"
 #include "memory/memory_params.h"
+#include "memory/l2_twin.h"
 #include "memory/memory_warming.h"
 
 namespace heddle::memory {
@@ -36,9 +37,10 @@ struct SliceSurroundings {
   // grant before it takes effect, or goes to memory.
   DirectMemory* direct = nullptr;
   std::uint32_t row_lines = 1;  // lines of the slice, as its address map counts them, that share a row of memory
+  TwinLink twin = {};           // of a slice whose map keeps copies
 };
 
-class L2Slice : public Block, private L2MemoryPort::Listener {
+class L2Slice : public Block, private L2Twin::Owner {
  public:
   L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const L2Params& params,
           const arch::AddressMap& map, std::uint32_t slice, L2IngressPorts ports = L2IngressPorts::crossbar,
@@ -48,6 +50,8 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   MemoryIn request_in;
   // Of a slice with two ingress ports.
   MemoryIn& hub_in();
+  // Of a slice whose map keeps copies.
+  L2Twin& twin();
   // Plain reads and writes of whole sectors. Any memory that speaks the base protocol can be bound.
   MemoryOut memory_out;
 
@@ -73,7 +77,7 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   // there first, without time. False, if it is busy with them or memory does not take it: then nothing is forgotten.
   bool clean_invalidate(std::uint64_t first, std::uint64_t last);
   // Payloads that the memory has, those of before a reset included.
-  std::size_t payloads() const { return memory_.payloads(); }
+  std::size_t payloads() const { return memory_.payloads() + (twin_ == nullptr ? 0 : twin_->payloads()); }
 
  private:
   enum Event : std::uint32_t { kServe, kRespond, kDrain };
@@ -97,16 +101,19 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   unsigned on_debug(tlm::tlm_generic_payload& payload, std::uint32_t port);
   void on_memory_answer(const L2Command& command, int status, const std::uint8_t* data) override;
   void on_memory_room() override { drain(); }
+  void on_other_answer(tlm::tlm_generic_payload& payload) override { twin_->on_other_answer(payload); }
+  void answer_later(const PendingRequest& request, Cycle when) override { ingress_.respond(request, when, now()); }
 
   void expect_service();
   void schedule_service(Cycle when);
   void serve_next();
-  bool put_other_port_first();
+  bool put_first(std::uint32_t port);
+  const char* stall_reason() const;
   bool try_serve(const PendingRequest& request);
   void serve_by_share(L2Lanes& lanes);
   void block(const char* reason, bool on_memory);
   void unblock();
-  void respond(const PendingRequest& request, tlm::tlm_response_status status, const L2DataPort::Turn& turn);
+  void respond(const L2Served& served, const L2DataPort::Turn& turn, Cycle pipeline);
   void answer_served();
   void send_commands();
   void drain();
@@ -121,6 +128,7 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   L2FunctionalPath functional_;
   L2Ingress ingress_;
   L2DataPort data_port_;
+  std::unique_ptr<L2Twin> twin_;  // null: it has none
 
   L2Arrivals arrivals_;
   Cycle serve_at_ = kNever;  // when the first arrival's event comes

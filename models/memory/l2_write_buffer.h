@@ -119,6 +119,7 @@ class L2Mshrs {
   bool full() const { return mshrs_.in_use() >= mshr_limit_; }
   bool targets_full() const { return targets_.in_use() >= target_limit_; }
   std::uint32_t in_use() const { return static_cast<std::uint32_t>(mshrs_.in_use()); }
+  std::uint32_t targets() const { return static_cast<std::uint32_t>(targets_.in_use()); }
 
   // An MSHR for a line of the array; full() does not hold.
   std::uint32_t take(std::uint32_t index) {

@@ -47,12 +47,16 @@ struct HbmParams {
   void check() const;
 };
 
+// Whether each of two partitions of the L2 keeps copies of what its SMs read of the other.
+enum class L2Copies { none, near };
+
 // Parameters of the L2 cache and its slices.
 struct L2Params {
   std::uint64_t bytes = 50ULL << 20;  // of all slices together
   std::uint32_t ways = 16;
   std::uint32_t slices = 80;
   std::uint32_t partitions = 2;
+  L2Copies copies = L2Copies::none;
   std::uint32_t tag_latency = 34;     // cycles
   std::uint32_t data_latency = 68;    // cycles
   std::uint32_t memory_latency = 10;  // cycles

@@ -172,15 +172,27 @@ void Gpc::wire_tmaus(const std::vector<sm::Sm*>& sms) {
   }
 }
 
+namespace {
+
+arch::AddressMap map_of(const GpuParams& params) {
+  arch::AddressMap map(params.machine.memory, params.l2.slices, params.l2.partitions, params.machine.instances);
+  if (params.l2.copies == memory::L2Copies::near && params.machine.instances.count() == 0) map.keep_copies();
+  return map;
+}
+
+}  // namespace
+
 MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, Domain& hbm_domain,
                            const GpuParams& params, const arch::Topology& topology, DeviceMemory memory)
     : sc_core::sc_module(name),
-      map(params.machine.memory, params.l2.slices, params.l2.partitions, params.machine.instances),
+      map(map_of(params)),
       owners(domain.observation()),
       bandwidth("bandwidth", domain, "memory.bandwidth"),
       crossbar("crossbar", domain, "xbar", params.xbar, topology, map, &owners, {&bandwidth.table(), params.l2.queue}) {
   memory::SliceSurroundings around{
       &owners, {&bandwidth.table(), static_cast<double>(params.l2.memory_bandwidth), params.l2.limit_burst}};
+  const double crossing = params.xbar.crossing_bandwidth * 2 / params.l2.slices;
+  around.twin = {params.xbar.crossing, std::max(1U, static_cast<std::uint32_t>(crossing))};
   if (memory == DeviceMemory::own) {
     hbm = std::make_unique<memory::Hbm>("hbm", hbm_domain, "hbm", params.hbm, map.bytes(), map.slices(),
                                         &bandwidth.table(), params.machine.instances);
@@ -195,6 +207,9 @@ MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, 
                                                        memory::L2IngressPorts::crossbar_and_hub, around));
     crossbar.slice_out(s).bind(slices.back()->request_in);
     if (hbm) slices.back()->memory_out.bind(hbm->in(s));
+  }
+  for (std::uint32_t s = 0; map.copies() && s < map.slices(); ++s) {
+    slices[s]->twin().out.bind(slices[map.twin_of(s)]->twin().in);
   }
 }
 
