@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <unordered_set>
 #include <vector>
@@ -132,14 +133,14 @@ class L2DataPort {
   // What a request takes of it.
   struct Turn {
     Cycle port = 1;
-    Cycle writing = 0;  // of the array's way in, from the same cycle on
+    double writing = 0;  // of the array's way in, from the same cycle on
   };
 
   explicit L2DataPort(const L2Params& params) : atomic_rate_(params.atomic_rate) {
     for (std::uint32_t i = 0; i <= arch::kSectorsPerLine; ++i) {
       const std::uint32_t bytes = i * arch::kSectorBytes;
       sector_cycles_[i] = std::max<Cycle>(1, (bytes + params.bandwidth - 1) / params.bandwidth);
-      write_cycles_[i] = std::max<Cycle>(1, (bytes + params.write_bandwidth - 1) / params.write_bandwidth);
+      write_cycles_[i] = std::max(1.0, static_cast<double>(bytes) / params.write_bandwidth);
     }
   }
 
@@ -163,19 +164,27 @@ class L2DataPort {
   Cycle free_at() const { return free_at_; }
   // Takes the port as soon as it is free, and the way in if it writes. Returns when that is: `now` or later.
   Cycle take(Cycle now, const Turn& turn) {
-    const Cycle start = std::max({now, free_at_, turn.writing > 0 ? written_at_ : 0});
+    Cycle start = std::max(now, free_at_);
+    if (turn.writing > 0) {
+      start = std::max(start, static_cast<Cycle>(std::ceil(written_at_)));
+      // What is left of a cycle is for the next write, if that comes at once.
+      const auto begin = static_cast<double>(start);
+      written_at_ = (written_at_ > begin - 1 ? written_at_ : begin) + turn.writing;
+    }
     free_at_ = start + turn.port;
-    if (turn.writing > 0) written_at_ = start + turn.writing;
     return start;
   }
-  void reset() { free_at_ = written_at_ = 0; }
+  void reset() {
+    free_at_ = 0;
+    written_at_ = 0;
+  }
 
  private:
   std::array<Cycle, arch::kSectorsPerLine + 1> sector_cycles_{};  // by number of sectors
-  std::array<Cycle, arch::kSectorsPerLine + 1> write_cycles_{};
+  std::array<double, arch::kSectorsPerLine + 1> write_cycles_{};
   std::uint32_t atomic_rate_;
   Cycle free_at_ = 0;
-  Cycle written_at_ = 0;  // the way in is free
+  double written_at_ = 0;  // the way in is free
 };
 
 }  // namespace heddle::memory

@@ -1,6 +1,7 @@
 #include "memory/l2_slice.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -18,8 +19,9 @@ L2Config config_of(const L2Params& params, const arch::AddressMap& map, std::uin
   config.lines = params.lines_per_slice();
   config.ways = params.ways;
   config.slices = map.slices();
-  config.mshrs = params.mshrs;
-  config.mshr_targets = params.waiters;
+  // Copies have as many of their own again.
+  config.mshrs = params.mshrs * (map.copies() ? 2 : 1);
+  config.mshr_targets = params.waiters * (map.copies() ? 2 : 1);
   config.write_buffer = params.write_buffer;
   config.eager_ways = params.eager_ways;
   config.map = &map;
@@ -237,7 +239,7 @@ void L2Slice::serve_by_share(L2Lanes& lanes) {
     L2Lanes::Cost cost;
     if (twin_ == nullptr || !twin_->foreign(access.line)) cost = cost_of(core_, access);
     const L2DataPort::Turn turn = data_port_.turn_of(access);
-    cost.port_cycles = static_cast<std::uint32_t>(std::max(turn.port, turn.writing));
+    cost.port_cycles = static_cast<std::uint32_t>(std::max(static_cast<double>(turn.port), std::ceil(turn.writing)));
     return cost;
   });
   const char* reason = nullptr;
@@ -309,7 +311,7 @@ void L2Slice::on_response_room(std::uint32_t port, Cycle when) {
 }
 
 void L2Slice::send_commands() {
-  while (core_.has_command() && memory_.can_send() && (twin_ == nullptr || twin_->can_send())) {
+  while (core_.has_command() && memory_.can_send()) {
     const L2Command command = core_.take_command();
     if (twin_ != nullptr && twin_->foreign(command.line)) {
       twin_->fetch(command);

@@ -91,8 +91,8 @@ bool L2Twin::misses(const L2Access& access) const {
 // Lines of the slice's own have the rest to themselves.
 const char* L2Twin::why_no_miss(std::uint64_t line) const {
   const L2Mshrs& mshrs = core_.mshrs();
-  if (mshrs.in_use() >= params_.mshrs - params_.mshrs / 4) return "for a miss-status register, held by fetches from";
-  if (mshrs.targets() >= params_.waiters - params_.waiters / 4) return "for room among the requests that wait for";
+  if (mshrs.in_use() >= 2 * params_.mshrs - params_.mshrs / 2) return "for a miss-status register, held by fetches from";
+  if (mshrs.targets() >= 2 * params_.waiters - params_.waiters / 2) return "for room among the requests that wait for";
   if (core_.array().find(line) == L2Array::kNone && !core_.array().has_spare(line)) {
     return "for a way of its set, all of which are fetched from";
   }
@@ -117,27 +117,31 @@ Cycle L2Twin::departure(const L2Access& access, const PendingRequest& request, C
 }
 
 void L2Twin::send(tlm::tlm_generic_payload& payload) {
-  unsent_.push_back(&payload);
+  unsent_.push_back({&payload, {}});
+  send_unsent();
+}
+
+// The way may be taken: then what goes to memory must not wait behind it.
+void L2Twin::fetch(const L2Command& command) {
+  unsent_.push_back({nullptr, command});
   send_unsent();
 }
 
 void L2Twin::send_unsent() {
   while (!unsent_.empty() && port_.can_send()) {
-    tlm::tlm_generic_payload& payload = *unsent_.front();
+    const Unsent next = unsent_.front();
     unsent_.pop_front();
-    count(payload);
-    port_.send_other(payload);
+    if (next.payload == nullptr) {
+      count(next.fetch.sectors * arch::kSectorBytes);
+      port_.send(next.fetch, nullptr);
+    } else {
+      count(next.payload->get_data_length());
+      port_.send_other(*next.payload);
+    }
   }
 }
 
-void L2Twin::fetch(const L2Command& command) {
-  bytes_.add(2 * kHeader + std::uint64_t{command.sectors} * arch::kSectorBytes);
-  port_.send(command, nullptr);
-}
-
-void L2Twin::count(const tlm::tlm_generic_payload& payload) {
-  bytes_.add(2 * kHeader + std::uint64_t{payload.get_data_length()});
-}
+void L2Twin::count(std::uint32_t bytes) { bytes_.add(2 * kHeader + std::uint64_t{bytes}); }
 
 void L2Twin::on_other_answer(tlm::tlm_generic_payload& payload) {
   const auto found = open_.find(&payload);
@@ -185,7 +189,7 @@ bool L2Twin::blocking(const L2Access& access, tlm::tlm_generic_payload& payload,
 
 void L2Twin::call(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay) {
   const sc_core::sc_time way = sc_core::sc_time::from_value(domain_.clock().period().value() * link_.latency);
-  count(payload);
+  count(payload.get_data_length());
   delay += way;
   out.blocking(payload, delay);
   delay += way;
@@ -194,7 +198,7 @@ void L2Twin::call(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay) {
 int L2Twin::fetch_blocking(std::uint64_t line, const SectorRun& run, std::uint8_t* line_image,
                            sc_core::sc_time& delay) {
   const sc_core::sc_time way = sc_core::sc_time::from_value(domain_.clock().period().value() * link_.latency);
-  bytes_.add(2 * kHeader + std::uint64_t{run.count} * arch::kSectorBytes);
+  count(run.count * arch::kSectorBytes);
   delay += way;
   const int status = port_.read_blocking(line, run, line_image, delay);
   delay += way;

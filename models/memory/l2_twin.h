@@ -8,7 +8,7 @@
 // somebody else it has the copy taken away and waits until the twin says so.
 //
 // Nothing here waits in a circle. Requests of the twin can be served before one of the others that cannot, copies take up
-// three quarters at most of what misses need, and never the last way of a set; so a fetch by the twin waits for memory
+// three quarters at most of what misses need (of which there is twice as much), and never the last way of a set; so a fetch by the twin waits for memory
 // alone. A copy that cannot be taken away, since it is on its way here, is taken away when it has come.
 #pragma once
 
@@ -100,6 +100,12 @@ class L2Twin {
     bool drop = false;       // it is the taking away of a copy
   };
 
+  // What there has been no room for on the way to the twin: one of these, or a fetch.
+  struct Unsent {
+    tlm::tlm_generic_payload* payload = nullptr;
+    L2Command fetch;
+  };
+
   L2Core::Outcome stalls(const char* reason);
   L2Core::Outcome pass(const L2Access& access, const PendingRequest& request);
   bool misses(const L2Access& access) const;
@@ -110,7 +116,7 @@ class L2Twin {
   std::uint64_t number_of(std::uint64_t line) const { return map_.place_of(line * arch::kLineBytes).number; }
   protocol::MemoryRequest& drop_request(std::uint64_t line);
   void send(tlm::tlm_generic_payload& payload);
-  void count(const tlm::tlm_generic_payload& payload);
+  void count(std::uint32_t bytes);
   // There and back.
   void call(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay);
 
@@ -126,7 +132,7 @@ class L2Twin {
   const char* reason_ = nullptr;
   std::vector<std::uint64_t> given_;  // of lines whose home this is, a bit each: the twin may have a copy
   std::unordered_map<tlm::tlm_generic_payload*, Open> open_;  // looked up only
-  std::deque<tlm::tlm_generic_payload*> unsent_;              // of these
+  std::deque<Unsent> unsent_;                                 // in this order
   std::vector<PendingRequest> drops_;                         // wait for a copy that is on its way
   std::set<std::uint64_t> late_;                              // lines of copies that go when they have come
   Counter& hits_;
