@@ -74,9 +74,9 @@ double shared_latency(const std::string& preset) {
   });
 }
 
-// Lines of the slices near the SM that the first CTA gets, or of the far ones.
-double l2_latency(const std::string& preset, bool near) {
-  return on(preset, [near](GpuLab& lab) {
+// Lines of the slices near the SM that the first CTA gets.
+double l2_latency(const std::string& preset) {
+  return on(preset, [](GpuLab& lab) {
     const gpu::GpuParams& params = lab.gpu.params();
     auto probe = std::make_shared<ListProgram>(1);
     probe->special(arch::SpecialRegister::sm, 0);
@@ -88,7 +88,7 @@ double l2_latency(const std::string& preset, bool near) {
     const arch::AddressMap map(params.machine.memory, params.l2.slices, params.l2.partitions);
     std::vector<std::uint64_t> lines;
     for (std::uint64_t line = kData; lines.size() < 512; line += arch::kLineBytes) {
-      if ((map.partition_of(map.slice_of(line)) == home) == near) lines.push_back(line);
+      if (map.partition_of(map.slice_of(line)) == home) lines.push_back(line);
     }
     return chased(lab, lines, lines.size(), 2000, Order::relaxed);
   });
@@ -199,8 +199,7 @@ void calibration() {
   print("| quantity | preset | model | published | difference |\n| --- | --- | --- | --- | --- |\n");
   latency_row("L1 hit", "h100-sxm", l1_latency("h100-sxm"), 32);
   latency_row("shared load", "h100-sxm", shared_latency("h100-sxm"), 29);
-  latency_row("L2 hit, near partition", "h100-sxm", l2_latency("h100-sxm", true), 258);
-  latency_row("L2 hit, far partition", "h100-sxm", l2_latency("h100-sxm", false), 414);
+  latency_row("L2 hit, near partition", "h100-sxm", l2_latency("h100-sxm"), 258);
   row("DRAM load", "h100-sxm", fmt::format("{:.1f} cycles", dram_latency("h100-sxm")), "", "");
   latency_row("bar.sync, 128 threads", "h100-sxm", barrier_cycles("h100-sxm", 128), 21);
   latency_row("bar.sync, 256 threads", "h100-sxm", barrier_cycles("h100-sxm", 256), 29);
@@ -281,7 +280,7 @@ void bandwidth_curve() {
   }
 }
 
-// All SMs, or the first few, read lines of which each lies where `wanted` says.
+// All SMs, or the first few, read lines of which each lies where `wanted` says, and nowhere else.
 double crowded(std::uint32_t ctas, const std::function<bool(const arch::AddressMap&, std::uint64_t)>& wanted) {
   return on("h100-sxm", [&](GpuLab& lab) {
     const gpu::GpuParams& params = lab.gpu.params();
@@ -308,7 +307,7 @@ double crowded(std::uint32_t ctas, const std::function<bool(const arch::AddressM
     const std::uint64_t loads = ctas == 1 ? 100 : 6;
     const double first = kernel(loads);
     return static_cast<double>(loads * kInFlight * 32 * ctas * arch::kLineBytes) / (kernel(2 * loads) - first);
-  });
+  }, {"gpu.l2.copies=none"});
 }
 
 void limits() {
