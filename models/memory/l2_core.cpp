@@ -152,7 +152,8 @@ void L2Core::fill(const Command& command, int status, const std::uint8_t* data) 
   mshr.pending = static_cast<std::uint8_t>(mshr.pending & ~sectors);
   if (status == kOk) {
     array_.fill(mshr.index, sectors, data);
-    if (is_copy(command.line)) {
+    // The home counts what it takes of memory.
+    if (copies_of_ != nullptr && copies_of_->slice_of(command.line * arch::kLineBytes) != slice_) {
       counters_.copied.add(command.sectors);
     } else {
       counters_.fills.add(command.sectors);

@@ -99,13 +99,8 @@ class L2Core : private L2WriteBuffer::Listener {
   void write_back_failed(std::uint64_t order, int status) override { flush_.note_failure(order, status); }
   void write_back_done(std::uint64_t line, bool last) override;
 
-  // The line is of another slice, which counts what it takes of memory.
-  bool is_copy(std::uint64_t line) const {
-    return copies_of_ != nullptr && copies_of_->slice_of(line * arch::kLineBytes) != slice_;
-  }
-
   L2Counters& counters_;
-  const arch::AddressMap* const copies_of_;  // null: there are no copies
+  const arch::AddressMap* const copies_of_;  // null: there are no copies of lines of others
   const std::uint32_t slice_;
   L2Array array_;
   L2Poison poison_;  // sectors of memory

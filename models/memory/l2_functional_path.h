@@ -31,6 +31,8 @@ class L2FunctionalPath {
   // Without time or side effects, up to the end of the line. Returns the bytes done.
   unsigned debug(tlm::tlm_generic_payload& payload);
 
+  // The slice is the line's home.
+  bool is_mine(std::uint64_t line) const { return map_.slice_of(line * arch::kLineBytes) == slice_; }
   // A transfer works on one of these bytes, or they are corrupt.
   bool busy_with(std::uint64_t first, std::uint64_t last) const;
   // Writes what memory does not have of these lines, and forgets them. False if memory does not take it.
@@ -41,7 +43,6 @@ class L2FunctionalPath {
 
   unsigned debug_read(tlm::tlm_generic_payload& payload, std::uint32_t bytes);
   unsigned debug_write(tlm::tlm_generic_payload& payload, std::uint32_t bytes);
-  bool is_mine(std::uint64_t line) const { return map_.slice_of(line * arch::kLineBytes) == slice_; }
   bool clean(std::uint64_t line);
 
   L2Core& core_;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "common/bits.h"
 
 namespace heddle::memory {
@@ -32,8 +30,9 @@ L2Config config_of(const L2Params& params, const arch::AddressMap& map, std::uin
   return config;
 }
 
-const char* reason_of(L2Core::Stall stall) {
-  switch (stall) {
+const char* reason_of(const L2Core& core, const L2Twin* twin) {
+  if (twin != nullptr && twin->reason() != nullptr) return twin->reason();
+  switch (core.stall()) {
     case L2Core::Stall::mshr:
       return "for a miss-status register, held by fetches from";
     case L2Core::Stall::mshr_target:
@@ -61,7 +60,6 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       request_in("request_in", domain),
       memory_out("memory_out", domain),
       map_(map),
-      number_(slice),
       params_(params),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),
       core_counters_(domain.observation().stats, domain.observation().prefix + "." + path),
@@ -88,7 +86,7 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
   }
   if (!map.copies()) return;
   twin_ = std::make_unique<L2Twin>(this->name(), domain, domain.observation().prefix + "." + path, params,
-                                   surroundings.twin, map_, slice, core_, static_cast<L2Twin::Owner&>(*this));
+                                   surroundings.twin, map_, slice, core_, ingress_, static_cast<L2MemoryPort::Listener&>(*this));
   listen(twin_->in, L2Ingress::kTwin);
   functional_.use(*twin_);
 }
@@ -119,7 +117,7 @@ void L2Slice::reset() {
 void L2Slice::poison(std::uint64_t address, std::uint64_t bytes) {
   HEDDLE_CHECK(bytes > 0 && map_.contains(address, bytes), "bytes outside memory cannot become corrupt");
   for_each_block(address, bytes, arch::kLineBytes, [this](std::uint64_t at, std::uint64_t count) {
-    if (map_.slice_of(at) != number_) return;
+    if (!functional_.is_mine(at / arch::kLineBytes)) return;
     core_.poison(at / arch::kLineBytes, sectors_of(at, count));
     if (twin_ != nullptr) twin_->drop_now(at / arch::kLineBytes);
   });
@@ -217,14 +215,10 @@ void L2Slice::serve_next() {
     return;
   }
   if (try_serve(arrivals_.front().request)) return;
-  const char* reason = stall_reason();
+  const char* reason = reason_of(core_, twin_.get());
   // What the twin asks for may be what this waits for, in the end.
   if (put_first(L2Ingress::kTwin) && try_serve(arrivals_.front().request)) return;
   block(reason, true);
-}
-
-const char* L2Slice::stall_reason() const {
-  return twin_ != nullptr && twin_->reason() != nullptr ? twin_->reason() : reason_of(core_.stall());
 }
 
 // The first of those whose turn it is by the shares, and that neither its port nor memory holds up.
@@ -245,7 +239,7 @@ void L2Slice::serve_by_share(L2Lanes& lanes) {
   const char* reason = nullptr;
   while (const auto lane = lanes.choose()) {
     if (try_serve(PendingRequest(lanes.front(*lane).handle))) return;
-    reason = stall_reason();
+    reason = reason_of(core_, twin_.get());
     lanes.stall(core_.stall() != L2Core::Stall::way);  // of which each set has its own
   }
   if (lanes.again() != kNever) schedule_service(std::max(lanes.again(), now() + 1));
@@ -344,7 +338,6 @@ void L2Slice::answer_served() {
 
 // What has been left behind while memory took nothing, or by a blocking access.
 void L2Slice::drain() {
-  if (twin_ != nullptr) twin_->send_unsent();
   answer_served();
   send_commands();
   unblock();
@@ -371,7 +364,7 @@ void L2Slice::collect_waits(WaitGraph& graph) const {
     graph.add(path(), "for its responses to be taken by", "the memory hub");
   }
   if (core_.mshrs().in_use() > 0) graph.add(path(), "for sectors from", memory);
-  if (twin_ != nullptr && !twin_->idle()) graph.add(path(), "for answers of", fmt::format("L2 slice {}", map_.twin_of(number_)));
+  if (twin_ != nullptr && !twin_->idle()) graph.add(path(), "for answers of", "the twin of " + path());
   if (!core_.write_buffer().empty()) graph.add(path(), "for write-backs to be acknowledged by", memory);
 }
 

@@ -40,7 +40,7 @@ struct SliceSurroundings {
   TwinLink twin = {};           // of a slice whose map keeps copies
 };
 
-class L2Slice : public Block, private L2Twin::Owner {
+class L2Slice : public Block, private L2MemoryPort::Listener {
  public:
   L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const L2Params& params,
           const arch::AddressMap& map, std::uint32_t slice, L2IngressPorts ports = L2IngressPorts::crossbar,
@@ -101,14 +101,11 @@ class L2Slice : public Block, private L2Twin::Owner {
   unsigned on_debug(tlm::tlm_generic_payload& payload, std::uint32_t port);
   void on_memory_answer(const L2Command& command, int status, const std::uint8_t* data) override;
   void on_memory_room() override { drain(); }
-  void on_other_answer(tlm::tlm_generic_payload& payload) override { twin_->on_other_answer(payload); }
-  void answer_later(const PendingRequest& request, Cycle when) override { ingress_.respond(request, when, now()); }
 
   void expect_service();
   void schedule_service(Cycle when);
   void serve_next();
   bool put_first(std::uint32_t port);
-  const char* stall_reason() const;
   bool try_serve(const PendingRequest& request);
   void serve_by_share(L2Lanes& lanes);
   void block(const char* reason, bool on_memory);
@@ -119,7 +116,6 @@ class L2Slice : public Block, private L2Twin::Owner {
   void drain();
 
   const arch::AddressMap map_;
-  const std::uint32_t number_;
   const L2Params params_;
   Statistics stats_;
   L2Counters core_counters_;

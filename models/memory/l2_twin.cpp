@@ -18,7 +18,8 @@ L2Params twin_params(L2Params params, const TwinLink& link) {
 }  // namespace
 
 L2Twin::L2Twin(const char* name, Domain& domain, const std::string& path, const L2Params& params, const TwinLink& link,
-               const arch::AddressMap& map, std::uint32_t slice, L2Core& core, Owner& owner)
+               const arch::AddressMap& map, std::uint32_t slice, L2Core& core, L2Ingress& ingress,
+               L2MemoryPort::Listener& owner)
     : in("twin_in", domain),
       out("twin_out", domain),
       domain_(domain),
@@ -27,8 +28,9 @@ L2Twin::L2Twin(const char* name, Domain& domain, const std::string& path, const 
       params_(params),
       link_(link),
       core_(core),
+      ingress_(ingress),
       owner_(owner),
-      port_(name, domain, out, twin_params(params, link), owner, protocol::MemoryAction::copy),
+      port_(name, domain, out, twin_params(params, link), *this, protocol::MemoryAction::copy),
       hits_(domain.observation().stats.counter(path + ".copies.hits", "requests", "reads that a copy has served")),
       taken_away_(domain.observation().stats.counter(path + ".copies.taken_away", "lines",
                                                      "copies that the twin had to give up for a change of the line")),
@@ -49,8 +51,8 @@ L2Core::Outcome L2Twin::serve(const L2Access& access, const PendingRequest& requ
     drops_.push_back(request);
     return L2Core::Outcome::waits;
   }
-  if (foreign(access.line)) {
-    if (!access.looks()) return pass(access, request);
+  if (goes_on(access, request.port())) return pass(access, request);
+  if (foreign(access.line) && access.looks()) {
     const char* why = misses(access) ? why_no_miss(access.line) : nullptr;
     if (why != nullptr) return stalls(why);
     const L2Core::Outcome outcome = core_.serve(access, request.handle());
@@ -59,8 +61,14 @@ L2Core::Outcome L2Twin::serve(const L2Access& access, const PendingRequest& requ
   }
   const L2Core::Outcome outcome = core_.serve(access, request.handle());
   // In the order in which the line's requests take effect: who fetches has the copy of what is there then.
-  if (outcome != L2Core::Outcome::stalled && request.port() == L2Ingress::kTwin) give(access.line, access.copies());
+  if (outcome != L2Core::Outcome::stalled && request.port() == L2Ingress::kTwin) note(access);
   return outcome;
+}
+
+// A write-back of the whole slice that comes by another way than an SM's means this one, whatever its address.
+bool L2Twin::goes_on(const L2Access& access, std::uint32_t port) const {
+  if (access.looks() || !foreign(access.line)) return false;
+  return access.kind != L2Access::Kind::write_back || port == L2Ingress::kCrossbar;
 }
 
 // The copy goes first; one that is on its way here may be older than the change.
@@ -127,6 +135,11 @@ void L2Twin::fetch(const L2Command& command) {
   send_unsent();
 }
 
+void L2Twin::on_memory_room() {
+  send_unsent();
+  owner_.on_memory_room();
+}
+
 void L2Twin::send_unsent() {
   while (!unsent_.empty() && port_.can_send()) {
     const Unsent next = unsent_.front();
@@ -149,7 +162,7 @@ void L2Twin::on_other_answer(tlm::tlm_generic_payload& payload) {
   const Open open = found->second;
   open_.erase(found);
   if (open.drop) payload.release();
-  owner_.answer_later(open.request, std::max(domain_.now(), open.when));
+  ingress_.respond(open.request, std::max(domain_.now(), open.when), domain_.now());
 }
 
 void L2Twin::settle() {
@@ -162,7 +175,7 @@ void L2Twin::settle() {
     }
     drops_.erase(drops_.begin() + static_cast<std::ptrdiff_t>(i));
     request.payload().set_response_status(tlm::TLM_OK_RESPONSE);
-    owner_.answer_later(request, domain_.now() + link_.latency);
+    ingress_.respond(request, domain_.now() + link_.latency, domain_.now());
   }
 }
 
@@ -173,12 +186,9 @@ bool L2Twin::blocking(const L2Access& access, tlm::tlm_generic_payload& payload,
     payload.set_response_status(tlm::TLM_OK_RESPONSE);
     return true;
   }
-  if (!foreign(access.line)) {
-    if (port == L2Ingress::kTwin) give(access.line, access.copies());
-    return false;
-  }
-  if (access.looks()) {
-    if (!misses(access)) hits_.add();
+  if (!goes_on(access, port)) {
+    if (port == L2Ingress::kTwin) note(access);
+    if (foreign(access.line) && access.kind == L2Access::Kind::read && !misses(access)) hits_.add();
     return false;
   }
   if (access.kind != L2Access::Kind::write_back && !drop(access.line)) late_.insert(access.line);
@@ -240,6 +250,11 @@ protocol::MemoryRequest& L2Twin::drop_request(std::uint64_t line) {
   request.aim(tlm::TLM_IGNORE_COMMAND, line * arch::kLineBytes, 0);
   request.extension.action = protocol::MemoryAction::drop_copy;
   return request;
+}
+
+// The twin fetches a copy, or has taken its own away before it passed a change on.
+void L2Twin::note(const L2Access& access) {
+  if (access.copies() || access.changes()) give(access.line, access.copies());
 }
 
 bool L2Twin::gave(std::uint64_t line) const {

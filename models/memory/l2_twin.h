@@ -36,21 +36,13 @@ struct TwinLink {
   std::uint32_t bytes_per_cycle = 1;  // of the slice
 };
 
-class L2Twin {
+class L2Twin final : private L2MemoryPort::Listener {
  public:
-  // Where answers go that it has waited for.
-  class Owner : public L2MemoryPort::Listener {
-   public:
-    // Takes the twin's answer to the request on to whoever has asked, not before `when`.
-    virtual void answer_later(const PendingRequest& request, Cycle when) = 0;
-
-   protected:
-    ~Owner() = default;
-  };
-
-  // `name` and all references must outlive it. `path`: of its statistics.
+  // `name` and all references must outlive it. `path`: of its statistics. `owner`: hears of what has come for the core,
+  // and of room on the way to the twin.
   L2Twin(const char* name, Domain& domain, const std::string& path, const L2Params& params, const TwinLink& link,
-         const arch::AddressMap& map, std::uint32_t slice, L2Core& core, Owner& owner);
+         const arch::AddressMap& map, std::uint32_t slice, L2Core& core, L2Ingress& ingress,
+         L2MemoryPort::Listener& owner);
 
   MemoryIn in;
   MemoryOut out;
@@ -70,12 +62,8 @@ class L2Twin {
   // What a copy lacks is asked of the twin.
   void fetch(const L2Command& command);
   bool can_send() const { return unsent_.empty() && port_.can_send(); }
-  // There is room again on the way to the twin.
-  void send_unsent();
   // Something has come, or gone: copies that had to wait for it are taken away.
   void settle();
-  // An answer to what was passed on, or to the taking away of a copy.
-  void on_other_answer(tlm::tlm_generic_payload& payload);
 
   // The same as calls, which are done at once. False: the access is one that the slice itself serves.
   bool blocking(const L2Access& access, tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay);
@@ -106,16 +94,25 @@ class L2Twin {
     L2Command fetch;
   };
 
+  void on_memory_answer(const L2Command& command, int status, const std::uint8_t* data) override {
+    owner_.on_memory_answer(command, status, data);
+  }
+  void on_memory_room() override;
+  // To what was passed on, or to the taking away of a copy.
+  void on_other_answer(tlm::tlm_generic_payload& payload) override;
   L2Core::Outcome stalls(const char* reason);
   L2Core::Outcome pass(const L2Access& access, const PendingRequest& request);
+  bool goes_on(const L2Access& access, std::uint32_t port) const;
   bool misses(const L2Access& access) const;
   const char* why_no_miss(std::uint64_t line) const;
   bool drop(std::uint64_t line);
+  void note(const L2Access& access);
   bool gave(std::uint64_t line) const;
   void give(std::uint64_t line, bool given);
   std::uint64_t number_of(std::uint64_t line) const { return map_.place_of(line * arch::kLineBytes).number; }
   protocol::MemoryRequest& drop_request(std::uint64_t line);
   void send(tlm::tlm_generic_payload& payload);
+  void send_unsent();
   void count(std::uint32_t bytes);
   // There and back.
   void call(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay);
@@ -126,7 +123,8 @@ class L2Twin {
   const L2Params params_;
   const TwinLink link_;
   L2Core& core_;
-  Owner& owner_;
+  L2Ingress& ingress_;
+  L2MemoryPort::Listener& owner_;
   L2MemoryPort port_;
   protocol::RequestPool pool_;
   const char* reason_ = nullptr;

@@ -320,6 +320,41 @@ TEST_CASE("calls of both partitions see one memory", "[memory][MEM-01]") {
   }
 }
 
+TEST_CASE("who asks for a write-back of a slice has it of that one, by whatever way", "[memory][MEM-06]") {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+    for (const std::uint32_t agent : {0U, 1U, kHub}) {
+      CAPTURE(agent);
+      TwinBench bench(4, 64, params_of(64, 4), mode);
+      for (std::uint64_t line = 0; line < 64; ++line) {
+        MemoryRequest& request = bench.plain(tlm::TLM_WRITE_COMMAND, 128 * line, 32);
+        request.data.fill(static_cast<std::uint8_t>(line + 1));
+        bench.call(static_cast<std::uint32_t>(line % kAgents), request);
+        request.release();
+      }
+      CHECK(std::count(bench.bytes.begin(), bench.bytes.end(), 0) == 64 * 128);
+      for (std::uint32_t slice = 0; slice < 4; ++slice) {
+        // The hub's has no address, and an SM's names a line of the slice.
+        std::uint64_t address = 0;
+        while (agent != kHub && bench.map.slice_of(address) != slice) address += 128;
+        MemoryRequest& request = bench.plain(tlm::TLM_IGNORE_COMMAND, address, 1);
+        request.extension.action = MemoryAction::write_back;
+        TestInitiator& way = agent == kHub ? *bench.hubs[slice] : bench.way_of(agent, address);
+        if (mode == TimingMode::lt) {
+          sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
+          way.out.blocking(request, delay);
+          CHECK(request.is_response_ok());
+          request.release();
+        } else {
+          way.send(request, bench.domain.now() + 1);
+          run_until_idle();
+        }
+      }
+      for (std::uint64_t line = 0; line < 64; ++line) REQUIRE(bench.bytes[128 * line] == line + 1);
+      bench.check_idle();
+    }
+  }
+}
+
 TEST_CASE("a copy is as near as a line of one's own; fetching it takes the way to the twin and back", "[memory][MEM-01]") {
   for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
     TwinBench bench(2, 64, params_of(64, 4), mode);
