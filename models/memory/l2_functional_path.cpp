@@ -22,7 +22,7 @@ class L2FunctionalPath::TimedMemory final : public L2Memory {
 
   int read(std::uint64_t line, std::uint32_t first, std::uint32_t sectors, std::uint8_t* data) override {
     sc_core::sc_time delay = is_copy(line) ? start_ : memory_start_;
-    const int status = is_copy(line) ? twin_->fetch_blocking(line, {first, sectors}, data, delay)
+    const int status = is_copy(line) ? twin_->way.fetch_blocking(line, {first, sectors}, data, delay)
                                      : port_.read_blocking(line, {first, sectors}, data, delay);
     wait_until(delay);
     return status;
@@ -81,8 +81,8 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t
     TimedMemory memory(memory_, twin_, delay, memory_delay_, access.kind == L2Access::Kind::write_back);
     status = static_cast<tlm::tlm_response_status>(core_.serve_blocking(access, memory));
     if (memory.used() && access.kind != L2Access::Kind::prefetch) delay = memory.end();
-    if (twin_ != nullptr && status != tlm::TLM_OK_RESPONSE && twin_->ask_blocking(access, payload, delay)) return true;
-    if (twin_ != nullptr) twin_->blocking_effect(access, port, delay);
+    if (twin_ != nullptr && status != tlm::TLM_OK_RESPONSE && twin_->asks_home_blocking(access, payload, delay)) return true;
+    if (twin_ != nullptr) twin_->took_effect(access, port, delay);
     if (memory.used() && memory.is_copy(access.line)) delay -= data_delay_;  // what comes goes on as it comes
   }
   delay += data_delay_;
@@ -125,7 +125,7 @@ unsigned L2FunctionalPath::debug_write(tlm::tlm_generic_payload& payload, std::u
   const std::uint32_t done = memory_.debug(tlm::TLM_WRITE_COMMAND, address, bytes, image.data());
   const bool kept = core_.poke(line, image.data(), range, done == bytes);
   if (kept) memory_.poke(line, image.data(), range);
-  if (twin_ != nullptr) twin_->drop_now(line);
+  if (twin_ != nullptr) twin_->take_away_now(line);
   return kept ? bytes : done;
 }
 

@@ -119,7 +119,7 @@ void L2Slice::poison(std::uint64_t address, std::uint64_t bytes) {
   for_each_block(address, bytes, arch::kLineBytes, [this](std::uint64_t at, std::uint64_t count) {
     if (!functional_.is_mine(at / arch::kLineBytes)) return;
     core_.poison(at / arch::kLineBytes, sectors_of(at, count));
-    if (twin_ != nullptr) twin_->drop_now(at / arch::kLineBytes);
+    if (twin_ != nullptr) twin_->take_away_now(at / arch::kLineBytes);
   });
 }
 
@@ -308,7 +308,7 @@ void L2Slice::send_commands() {
   while (core_.has_command() && memory_.can_send()) {
     const L2Command command = core_.take_command();
     if (twin_ != nullptr && twin_->foreign(command.line)) {
-      twin_->fetch(command);
+      twin_->way.fetch(command);
     } else {
       memory_.send(command, command.is_write() ? core_.write_data(command) : nullptr);
     }
@@ -330,7 +330,7 @@ void L2Slice::answer_served() {
     const L2Served item = served[i];
     const bool good = item.status == kL2Ok;
     const bool came = twin_ != nullptr && twin_->foreign(item.access.line);  // and goes on as it comes
-    if (came && !good && twin_->ask_twin(item.access, PendingRequest(item.request))) continue;
+    if (came && !good && twin_->asks_home(item.access, PendingRequest(item.request))) continue;
     respond(item, good ? data_port_.turn_of(item.access) : L2DataPort::Turn(), came ? 0 : params_.data_latency);
   }
   served.clear();

@@ -77,7 +77,7 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   // there first, without time. False, if it is busy with them or memory does not take it: then nothing is forgotten.
   bool clean_invalidate(std::uint64_t first, std::uint64_t last);
   // Payloads that the memory has, those of before a reset included.
-  std::size_t payloads() const { return memory_.payloads() + (twin_ == nullptr ? 0 : twin_->payloads()); }
+  std::size_t payloads() const { return memory_.payloads() + (twin_ == nullptr ? 0 : twin_->way.payloads()); }
 
  private:
   enum Event : std::uint32_t { kServe, kRespond, kDrain };

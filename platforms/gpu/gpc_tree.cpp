@@ -209,7 +209,7 @@ MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, 
     if (hbm) slices.back()->memory_out.bind(hbm->in(s));
   }
   for (std::uint32_t s = 0; map.copies() && s < map.slices(); ++s) {
-    slices[s]->twin().out.bind(slices[map.twin_of(s)]->twin().in);
+    slices[s]->twin().way.out.bind(slices[map.twin_of(s)]->twin().in);
   }
 }
 

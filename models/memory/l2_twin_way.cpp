@@ -1,0 +1,121 @@
+#include "memory/l2_twin_way.h"
+
+namespace heddle::memory {
+namespace {
+
+constexpr std::uint32_t kHeader = 32;  // bytes of a request, and of a response, beside its data
+
+L2Params port_params(L2Params params, const TwinLink& link) {
+  params.memory_latency = link.latency;
+  params.memory_bandwidth = link.bytes_per_cycle;
+  return params;
+}
+
+}  // namespace
+
+L2TwinWay::L2TwinWay(const char* name, Domain& domain, const std::string& path, const L2Params& params,
+                     const TwinLink& link, L2Ingress& ingress, L2MemoryPort::Listener& owner)
+    : out("twin_out", domain),
+      domain_(domain),
+      link_(link),
+      delay_(sc_core::sc_time::from_value(domain.clock().period().value() * link.latency)),
+      ingress_(ingress),
+      owner_(owner),
+      port_(name, domain, out, port_params(params, link), *this, protocol::MemoryAction::copy),
+      bytes_(domain.observation().stats.counter(path + ".crossing_bytes", "bytes",
+                                                "what has gone to the twin and what came back for it")) {}
+
+// The way may be taken: then what goes to memory must not wait behind it.
+void L2TwinWay::fetch(const L2Command& command) { send({nullptr, command}); }
+
+void L2TwinWay::pass(const PendingRequest& request) {
+  open_[&request.payload()] = {request, 0, false};
+  send({&request.payload(), {}});
+}
+
+void L2TwinWay::take_away(std::uint64_t line, const PendingRequest& request, Cycle when) {
+  tlm::tlm_generic_payload& payload = taking_away(line);
+  open_[&payload] = {request, when, true};
+  send({&payload, {}});
+}
+
+void L2TwinWay::send(const Unsent& next) {
+  unsent_.push_back(next);
+  send_unsent();
+}
+
+void L2TwinWay::send_unsent() {
+  while (!unsent_.empty() && port_.can_send()) {
+    const Unsent next = unsent_.front();
+    unsent_.pop_front();
+    if (next.payload == nullptr) {
+      count(next.fetch.sectors * arch::kSectorBytes);
+      port_.send(next.fetch, nullptr);
+    } else {
+      count(next.payload->get_data_length());
+      port_.send_other(*next.payload);
+    }
+  }
+}
+
+void L2TwinWay::on_memory_room() {
+  send_unsent();
+  owner_.on_memory_room();
+}
+
+void L2TwinWay::on_other_answer(tlm::tlm_generic_payload& payload) {
+  const auto found = open_.find(&payload);
+  if (found == open_.end()) return;  // of before a reset
+  const Open open = found->second;
+  open_.erase(found);
+  if (open.ours) payload.release();
+  ingress_.respond(open.request, std::max(domain_.now(), open.when), domain_.now());
+}
+
+void L2TwinWay::pass_blocking(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay) {
+  count(payload.get_data_length());
+  delay += delay_;
+  out.blocking(payload, delay);
+  delay += delay_;
+}
+
+int L2TwinWay::fetch_blocking(std::uint64_t line, const SectorRun& run, std::uint8_t* line_image,
+                              sc_core::sc_time& delay) {
+  count(run.count * arch::kSectorBytes);
+  delay += delay_;
+  const int status = port_.read_blocking(line, run, line_image, delay);
+  delay += delay_;
+  return status;
+}
+
+void L2TwinWay::take_away_blocking(std::uint64_t line, sc_core::sc_time& delay) {
+  protocol::MemoryRequest& request = taking_away(line);
+  pass_blocking(request, delay);
+  request.release();
+}
+
+void L2TwinWay::take_away_now(std::uint64_t line) {
+  protocol::MemoryRequest& request = taking_away(line);
+  out.debug(request);
+  request.release();
+}
+
+protocol::MemoryRequest& L2TwinWay::taking_away(std::uint64_t line) {
+  protocol::MemoryRequest& request = pool_.acquire();
+  request.aim(tlm::TLM_IGNORE_COMMAND, line * arch::kLineBytes, 0);
+  request.extension.action = protocol::MemoryAction::drop_copy;
+  return request;
+}
+
+void L2TwinWay::count(std::uint32_t bytes) { bytes_.add(2 * kHeader + std::uint64_t{bytes}); }
+
+void L2TwinWay::reset() {
+  for (const auto& [payload, open] : open_) {
+    if (open.ours) payload->release();
+  }
+  open_.clear();
+  unsent_.clear();
+  port_.reset(true);
+}
+
+}  // namespace heddle::memory
