@@ -57,7 +57,8 @@ class AddressMap {
     const std::uint32_t slice = slice_of(address);
     return !copies_ || partition_of(slice) == partition ? slice : twin_of(slice);
   }
-  // The slice in the other of two partitions that a slice has for its twin: copies of each one's lines lie in the other.
+  // The slice in the other of two partitions that a slice has for its twin: copies of each one's lines lie in the
+  // other.
   std::uint32_t twin_of(std::uint32_t slice) const { return (slice + per_partition_) % slices_; }
   // Of an address in memory, or outside it: such a request has to be refused somewhere.
   std::uint32_t slice_of(std::uint64_t address) const {

@@ -6,8 +6,8 @@
 namespace heddle::memory {
 
 CrossbarRequests::CrossbarRequests(const char* name, Timebase& timebase, const CrossbarParams& params,
-                                   const CrossbarRoutes& routes, const Counters& counters,
-                                   Poster& poster, const PlaceRules& rules)
+                                   const CrossbarRoutes& routes, const Counters& counters, Poster& poster,
+                                   const PlaceRules& rules)
     : name_(name),
       timebase_(timebase),
       routes_(routes),

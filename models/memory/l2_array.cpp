@@ -47,7 +47,8 @@ std::uint32_t L2Array::victim(std::uint64_t line) const {
 bool L2Array::has_spare(std::uint64_t line) const {
   const std::uint32_t first = first_of(line);
   std::uint32_t places = 0;
-  for (std::uint32_t i = first; i < first + ways_; ++i) places += states_[i].mshr == 0 && states_[i].pinned == 0 ? 1 : 0;
+  for (std::uint32_t i = first; i < first + ways_; ++i)
+    places += states_[i].mshr == 0 && states_[i].pinned == 0 ? 1 : 0;
   return places > 1;
 }
 

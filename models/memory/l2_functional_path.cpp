@@ -81,7 +81,8 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t
     TimedMemory memory(memory_, twin_, delay, memory_delay_, access.kind == L2Access::Kind::write_back);
     status = static_cast<tlm::tlm_response_status>(core_.serve_blocking(access, memory));
     if (memory.used() && access.kind != L2Access::Kind::prefetch) delay = memory.end();
-    if (twin_ != nullptr && status != tlm::TLM_OK_RESPONSE && twin_->asks_home_blocking(access, payload, delay)) return true;
+    if (twin_ != nullptr && status != tlm::TLM_OK_RESPONSE && twin_->asks_home_blocking(access, payload, delay))
+      return true;
     if (twin_ != nullptr) twin_->took_effect(access, port, delay);
     if (memory.used() && memory.is_copy(access.line)) delay -= data_delay_;  // what comes goes on as it comes
   }

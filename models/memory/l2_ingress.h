@@ -1,6 +1,6 @@
-// The ingress ports of an L2 slice: one from the crossbar and, where there are, one from the memory hub of the front end
-// and one from the slice's twin. Each has its own back-pressure: one that takes no responses does not hold back the other. And what has come in
-// by them and waits to be served.
+// The ingress ports of an L2 slice: one from the crossbar and, where there are, one from the memory hub of the front
+// end and one from the slice's twin. Each has its own back-pressure: one that takes no responses does not hold back the
+// other. And what has come in by them and waits to be served.
 #pragma once
 
 #include <algorithm>

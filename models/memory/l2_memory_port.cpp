@@ -86,7 +86,8 @@ void L2MemoryPort::on_room(std::uint32_t /*index*/, Cycle when) {
 void L2MemoryPort::on_event(std::uint32_t kind, std::uint64_t argument) {
   if (kind == kRoom) return listener_.on_memory_room();
   if (kind == kOther) {
-    return listener_.on_other_answer(*reinterpret_cast<tlm::tlm_generic_payload*>(static_cast<std::uintptr_t>(argument)));
+    return listener_.on_other_answer(
+        *reinterpret_cast<tlm::tlm_generic_payload*>(static_cast<std::uintptr_t>(argument)));
   }
   take_answer(static_cast<std::uint32_t>(argument));
 }

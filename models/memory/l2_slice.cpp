@@ -86,7 +86,8 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
   }
   if (!map.copies()) return;
   twin_ = std::make_unique<L2Twin>(this->name(), domain, domain.observation().prefix + "." + path, params,
-                                   surroundings.twin, map_, slice, core_, ingress_, static_cast<L2MemoryPort::Listener&>(*this));
+                                   surroundings.twin, map_, slice, core_, ingress_,
+                                   static_cast<L2MemoryPort::Listener&>(*this));
   listen(twin_->in, L2Ingress::kTwin);
   functional_.use(*twin_);
 }
@@ -186,8 +187,8 @@ void L2Slice::schedule_service(Cycle when) {
   domain_.schedule(when, *this, kServe);
 }
 
-// The first arrival cannot be served. The first one of another port does not wait for that: it becomes the first of all,
-// if its time has come and it can be answered.
+// The first arrival cannot be served. The first one of another port does not wait for that: it becomes the first of
+// all, if its time has come and it can be answered.
 bool L2Slice::put_first(std::uint32_t port) {
   if (arrivals_.front().request.port() == port || ingress_.waiting(port) == 0 || ingress_.blocked(port, now())) {
     return false;
@@ -243,7 +244,8 @@ void L2Slice::serve_by_share(L2Lanes& lanes) {
     lanes.stall(core_.stall() != L2Core::Stall::way);  // of which each set has its own
   }
   if (lanes.again() != kNever) schedule_service(std::max(lanes.again(), now() + 1));
-  if (lanes.empty() || (reason == nullptr && ports == (1U << L2Ingress::kPorts) - 1)) return;  // nothing is ready, or has bandwidth left
+  if (lanes.empty() || (reason == nullptr && ports == (1U << L2Ingress::kPorts) - 1))
+    return;  // nothing is ready, or has bandwidth left
   block(reason != nullptr ? reason : "for its responses to be taken by", reason != nullptr);
 }
 

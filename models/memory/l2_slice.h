@@ -21,8 +21,8 @@
 #include "memory/l2_functional_path.h"
 #include "memory/l2_ingress.h"
 #include "memory/l2_memory_port.h"
-#include "memory/memory_params.h"
 #include "memory/l2_twin.h"
+#include "memory/memory_params.h"
 #include "memory/memory_warming.h"
 
 namespace heddle::memory {

@@ -7,9 +7,10 @@
 // is the point of coherence: it knows which of its lines it has given away, and before it answers a change by
 // somebody else it has the copy taken away and waits until the twin says so.
 //
-// Nothing here waits in a circle. Requests of the twin can be served before one of the others that cannot, copies take up
-// three quarters at most of what misses need (of which there is twice as much), and never the last way of a set; so a fetch by the twin waits for memory
-// alone. A copy that cannot be taken away, since it is on its way here, is taken away when it has come.
+// Nothing here waits in a circle. Requests of the twin can be served before one of the others that cannot, copies take
+// up three quarters at most of what misses need (of which there is twice as much), and never the last way of a set; so
+// a fetch by the twin waits for memory alone. A copy that cannot be taken away, since it is on its way here, is taken
+// away when it has come.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,8 @@ class L2Twin {
   const char* reason() const { return reason_; }
   // The slice counts it as a request of its owner: it is none that both count.
   bool counts(const L2Access& access) const { return !access.copies() && (access.looks() || !foreign(access.line)); }
-  // An access has taken effect whose answer could leave at `when`. Returns when it does; kNever: once the copy has gone.
+  // An access has taken effect whose answer could leave at `when`. Returns when it does; kNever: once the copy has
+  // gone.
   Cycle departure(const L2Access& access, const PendingRequest& request, Cycle when);
   // The twin has refused what the access lacks. True: the request has gone to it as it is. False: it is none of a copy.
   bool asks_home(const L2Access& access, const PendingRequest& request);

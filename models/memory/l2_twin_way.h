@@ -1,5 +1,5 @@
-// The way of a slice of the L2 to its twin: fetches of copies, requests that are passed on to their home, and the taking
-// away of copies; and which of its lines a home has given away.
+// The way of a slice of the L2 to its twin: fetches of copies, requests that are passed on to their home, and the
+// taking away of copies; and which of its lines a home has given away.
 #pragma once
 
 #include <algorithm>

@@ -103,11 +103,12 @@ void L2Params::describe(ParamTable<L2Params>& t) {
         "GPUNetBench: 80 to 96 on H100 SXM");
   t.add("partitions", &L2Params::partitions, {Unit::count, 1, 64}, "partitions, between which requests cross over",
         "NVIDIA: two on H100 and A100");
-  t.add_choice("copies", &L2Params::copies, {{"none", L2Copies::none}, {"near", L2Copies::near}},
-               "whether a partition of two keeps copies of what its SMs read of the other one's lines, for which requests "
-               "go to their own partition first; not in a GPU of instances",
-               "choice: none; NVIDIA A100 white paper: each L2 partition caches data for memory accesses from SMs in "
-               "the GPCs directly connected to it, with hardware coherence");
+  t.add_choice(
+      "copies", &L2Params::copies, {{"none", L2Copies::none}, {"near", L2Copies::near}},
+      "whether a partition of two keeps copies of what its SMs read of the other one's lines, for which requests "
+      "go to their own partition first; not in a GPU of instances",
+      "choice: none; NVIDIA A100 white paper: each L2 partition caches data for memory accesses from SMs in "
+      "the GPCs directly connected to it, with hardware coherence");
   t.add("tag_latency", &L2Params::tag_latency, {Unit::cycles, 0, 100'000},
         "from a request's arrival at the slice until hit or miss is known",
         "with data_latency 102 cycles: a hit in the near partition takes 258 cycles, arXiv 2501.12084v2 table 4; the "

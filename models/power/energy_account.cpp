@@ -68,8 +68,10 @@ std::vector<Price> prices(const EnergyParams& params, std::uint32_t tensor_flops
   list.push_back({".memory.subcontext", ".xbar_request_bytes", Part::xbar, params.distance * params.wire});
   list.push_back({".memory.subcontext", ".xbar_response_bytes", Part::xbar, params.distance * params.wire});
   list.push_back({".xbar.crossing", "_bytes", Part::xbar, params.crossing * params.wire});
+  list.push_back({".l2.slice", ".crossing_bytes", Part::xbar, params.crossing * params.wire});
   list.push_back({".memory.subcontext", ".l2_bytes", Part::l2, params.l2_byte});
   list.push_back({".l2.slice", ".fills", Part::l2, kSectorBytes * params.l2_byte});
+  list.push_back({".l2.slice", ".copies.sectors", Part::l2, kSectorBytes * params.l2_byte});
   list.push_back({".l2.slice", ".write_backs", Part::l2, kSectorBytes * params.l2_byte});
   list.push_back({".hbm.activates", "", Part::hbm_activates, 1e3 * params.activate});
   list.push_back({".hbm.read_bytes", "", Part::hbm_data, 8 * params.hbm_bit});

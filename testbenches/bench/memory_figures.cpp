@@ -282,32 +282,35 @@ void bandwidth_curve() {
 
 // All SMs, or the first few, read lines of which each lies where `wanted` says, and nowhere else.
 double crowded(std::uint32_t ctas, const std::function<bool(const arch::AddressMap&, std::uint64_t)>& wanted) {
-  return on("h100-sxm", [&](GpuLab& lab) {
-    const gpu::GpuParams& params = lab.gpu.params();
-    const arch::AddressMap map(params.machine.memory, params.l2.slices, params.l2.partitions);
-    auto lines = std::make_shared<std::vector<std::uint64_t>>();
-    for (std::uint64_t line = kData; lines->size() < 4096; line += arch::kLineBytes) {
-      if (wanted(map, line)) lines->push_back(line);
-    }
-    constexpr std::uint16_t kInFlight = 8;
-    const auto kernel = [&](std::uint64_t loads) {
-      auto program = std::make_shared<ListProgram>(kInFlight);
-      const std::size_t loop = program->loop(loads);
-      for (std::uint16_t i = 0; i < kInFlight; ++i) {
-        program->load(access(Space::global, Order::relaxed), i, [=](const Warp& warp, std::uint32_t lane) {
-          const std::uint64_t me = warp.place.cta * warp.place.warps + warp.place.warp;
-          return (*lines)[(me * 61 + warp.count(loop) * kInFlight + i) % lines->size()] + 4 * lane;
-        });
-      }
-      program->end_loop();
-      program->exit();
-      return lab.cycles(lab.run(program, {ctas, 1, 1}, {1024, 1, 1}));
-    };
-    kernel(8);
-    const std::uint64_t loads = ctas == 1 ? 100 : 6;
-    const double first = kernel(loads);
-    return static_cast<double>(loads * kInFlight * 32 * ctas * arch::kLineBytes) / (kernel(2 * loads) - first);
-  }, {"gpu.l2.copies=none"});
+  return on("h100-sxm",
+            [&](GpuLab& lab) {
+              const gpu::GpuParams& params = lab.gpu.params();
+              const arch::AddressMap map(params.machine.memory, params.l2.slices, params.l2.partitions);
+              auto lines = std::make_shared<std::vector<std::uint64_t>>();
+              for (std::uint64_t line = kData; lines->size() < 4096; line += arch::kLineBytes) {
+                if (wanted(map, line)) lines->push_back(line);
+              }
+              constexpr std::uint16_t kInFlight = 8;
+              const auto kernel = [&](std::uint64_t loads) {
+                auto program = std::make_shared<ListProgram>(kInFlight);
+                const std::size_t loop = program->loop(loads);
+                for (std::uint16_t i = 0; i < kInFlight; ++i) {
+                  program->load(access(Space::global, Order::relaxed), i, [=](const Warp& warp, std::uint32_t lane) {
+                    const std::uint64_t me = warp.place.cta * warp.place.warps + warp.place.warp;
+                    return (*lines)[(me * 61 + warp.count(loop) * kInFlight + i) % lines->size()] + 4 * lane;
+                  });
+                }
+                program->end_loop();
+                program->exit();
+                return lab.cycles(lab.run(program, {ctas, 1, 1}, {1024, 1, 1}));
+              };
+              kernel(8);
+              const std::uint64_t loads = ctas == 1 ? 100 : 6;
+              const double first = kernel(loads);
+              return static_cast<double>(loads * kInFlight * 32 * ctas * arch::kLineBytes) /
+                     (kernel(2 * loads) - first);
+            },
+            {"gpu.l2.copies=none"});
 }
 
 void limits() {

@@ -355,7 +355,8 @@ TEST_CASE("who asks for a write-back of a slice has it of that one, by whatever 
   }
 }
 
-TEST_CASE("a copy is as near as a line of one's own; fetching it takes the way to the twin and back", "[memory][MEM-01]") {
+TEST_CASE("a copy is as near as a line of one's own; fetching it takes the way to the twin and back",
+          "[memory][MEM-01]") {
   for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
     TwinBench bench(2, 64, params_of(64, 4), mode);
     const std::uint64_t own = bench.line_of(0);
@@ -409,7 +410,8 @@ TEST_CASE("a copy is as near as a line of one's own; fetching it takes the way t
   }
 }
 
-TEST_CASE("copies take the places of lines, so two partitions hold half as much of what both read", "[memory][MEM-01]") {
+TEST_CASE("copies take the places of lines, so two partitions hold half as much of what both read",
+          "[memory][MEM-01]") {
   TwinBench bench(2, 256, params_of(64, 4), TimingMode::lt);
   const auto rounds = [&](std::uint32_t lines, bool both) {
     const auto all = [&] {

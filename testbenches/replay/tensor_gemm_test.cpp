@@ -89,8 +89,9 @@ TEST_CASE("multicast in a cluster takes operands from the L2 once for all receiv
   };
   const Case c = GENERATE(Case{"tma_gemm_2x1", 192, 64}, Case{"tma_gemm_2x2", 128, 128});
   const scenario::Scenario scenario = scenario_with(c.name, Data::whole);
-  const test::TensorRun run =
-      test::run_tensors(scenario.workloads.at(0), test::preset_params(scenario.gpus.at(0), {"gpu.l2.copies=none"}), "c");
+  gpu::GpuParams params = test::preset_params(scenario.gpus.at(0));
+  params.l2.copies = memory::L2Copies::none;
+  const test::TensorRun run = test::run_tensors(scenario.workloads.at(0), params, "c");
   REQUIRE(run.complete);
   constexpr double kSteps = 16 * 8;               // of all CTAs
   constexpr double kStores = kSize * kSize / 32;  // lines of C
@@ -98,8 +99,9 @@ TEST_CASE("multicast in a cluster takes operands from the L2 once for all receiv
   CHECK(run.sum(".tmau", ".lines") == kSteps * c.reads + kStores);
   CHECK(run.sum(".tmau", ".multicast.saved") == kSteps * c.saved);
   CHECK(run.sum(".tmau", ".delivered") == kSteps * (c.reads + c.saved));
-  // Without copies, which slices ask each other for, these see just these requests, those for descriptors, a line of parameters for each CTA (it has its SM for
-  // itself, whose warps wait for the same line), and the report of the kernel's end.
+  // Without copies, which slices ask each other for, these see just these requests, those for descriptors, a line of
+  // parameters for each CTA (it has its SM for itself, whose warps wait for the same line), and the report of the
+  // kernel's end.
   constexpr double kCtas = 16;
   CHECK(run.sum(".gpc", ".constants.misses") > kCtas);
   CHECK(run.sum(".l2.slice", ".requests") ==

@@ -163,9 +163,15 @@ TEST_CASE("random programs leave the memory that a flat machine leaves, in both 
     REQUIRE(at == oracle.memory);
     const auto lt = run_on_machine(seed, {"lt"}, grid, block, before);
     REQUIRE(lt == oracle.memory);
+    for (const char* mode : {"at", "lt"}) {
+      REQUIRE(run_on_machine(seed, {mode, "gpu.l2.copies=near"}, grid, block, before) == oracle.memory);
+    }
     // A starved memory system: everything waits for everything, and nothing changes.
     REQUIRE(run_on_machine(seed, {"at", "gpu.l2={bytes: 64 KiB, mshrs: 2, waiters: 2, queue: 2, responses: 1}"}, grid,
                            block, before) == oracle.memory);
+    REQUIRE(run_on_machine(seed,
+                           {"at", "gpu.l2={copies: near, bytes: 64 KiB, mshrs: 4, waiters: 4, queue: 2, responses: 1}"},
+                           grid, block, before) == oracle.memory);
     different.insert(at);
   }
   CHECK(different.size() > 30);
