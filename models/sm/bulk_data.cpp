@@ -189,6 +189,7 @@ BulkData::BulkData(Timebase& time, const MemoryParams& params, const SmContext& 
                    IssuePort& port, DsmemClient& dsmem, DsmemFlights& flights, SmStats& stats, const Links& links)
     : time_(time),
       shared_latency_(params.shared_latency),
+      mbarrier_latency_(params.mbarrier_latency),
       place_(place),
       swizzles_(swizzles),
       shared_(shared),
@@ -227,7 +228,8 @@ void BulkData::on_data(const BulkDataPacket& packet, std::uint32_t) {
   request.release();
 }
 
-// For one receiver. What is written is there at once; who waits for it goes on when the port has had its cycles.
+// For one receiver. What is written is there at once; who waits for it goes on when the port has had its cycles, and the
+// mbarrier its own.
 void BulkData::place_piece(const protocol::MemoryRequest& request, const BulkTarget& target,
                            std::optional<std::uint32_t> place, std::uint32_t rank) {
   const Cycle now = time_.now();
@@ -250,7 +252,7 @@ void BulkData::place_piece(const protocol::MemoryRequest& request, const BulkTar
   if (counted.status != DsmemStatus::ok) {
     links_.errors.bulk_failed({counted.status, rank, counted.offset, target}, now);
   } else if (counted.completes) {
-    links_.windows.window_changed(window, *target.barrier, done);
+    links_.windows.window_changed(window, *target.barrier, done + mbarrier_latency_);
   }
 }
 

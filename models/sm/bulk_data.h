@@ -79,6 +79,7 @@ class BulkData final : public DsmemSender {
 
   Timebase& time_;
   const Cycle shared_latency_;
+  const Cycle mbarrier_latency_;
   const SmContext& place_;
   const arch::SwizzleTable& swizzles_;
   SharedMemory& shared_;

@@ -72,8 +72,7 @@ void MemoryParams::describe(ParamTable<MemoryParams>& t) {
         "assumption: as fast as the banks serve one wavefront each");
   t.add("mbarrier_latency", &MemoryParams::mbarrier_latency, {Unit::cycles, 0, 10'000},
         "beyond shared_latency, of what changes an mbarrier, an atomic of shared memory: until waits and tests see it, "
-        "and "
-        "its own result is there",
+        "and its own result is there; of bytes that the TMAU and asynchronous stores count, beyond their arrival",
         "assumption: none; presets of Hopper parts: fitted to a phase of 128 threads in 218 cycles, GH200");
   t.add(
       "pc_fifo", &MemoryParams::pc_fifo, {Unit::count, 0, 65'536},
