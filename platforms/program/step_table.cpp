@@ -615,9 +615,19 @@ std::vector<StepRow> make_rows() {
                {{"b_swizzle", false, kText,
                  "swizzle with which B lies in shared memory: none, 32, 64, 128 … as of tensors; default none",
                  kSwizzles}},
-               {{"b_transposed", false, kFlag, "true: columns of B are contiguous; default false: rows are"}}})
+               {{"b_transposed", false, kFlag, "true: columns of B are contiguous; default false: rows are"}},
+               {{"async", false, kFlag,
+                 "true: the warp goes on at once, and waits for it with commit_matmul and wait_matmul; default "
+                 "false"}}})
           .does(OpCode::matmul)
           .by(compile_matmul),
+      StepRow("commit_matmul", "the warp's asynchronous matmuls since the last commit become a group", "")
+          .alone()
+          .does(OpCode::matmul_commit),
+      StepRow("wait_matmul", "number of groups of asynchronous matmuls, 0 to 7, that may be open when the warp goes on",
+              "")
+          .behind(kInteger, between(0, arch::kMatmulGroups - 1), {Target::count})
+          .does(OpCode::matmul_wait),
       StepRow("store_tile", "stores of all accumulators of the warp", "a store for two registers")
           .with({{{"from", true, kText, "name of the accumulators"}},
                  {{"at", true, kText, "address of this warp's first row: an expression, the same for all lanes"}},
