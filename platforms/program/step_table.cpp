@@ -309,6 +309,15 @@ std::vector<StepRow> make_rows() {
           .alone()
           .does(OpCode::barrier, of_all_threads)
           .checked(check_threads),
+      StepRow(
+          "grid_barrier",
+          "waits until all CTAs of a cooperative grid have arrived: a barrier of the CTA, then one thread counts the "
+          "CTA in memory and looks there until all have been counted, then a barrier of the CTA",
+          "two barriers, two fences, an atomic, and loads until all have arrived")
+          .with({{{"at", true, kText,
+                   "address of four bytes of global memory, 0 at first, that only grid barriers of this grid use: an "
+                   "expression, the same for all lanes"}}})
+          .by(compile_grid_barrier),
       StepRow("commit_async", "the asynchronous copies since the last commit become a group", "")
           .alone()
           .does(OpCode::async_commit),
