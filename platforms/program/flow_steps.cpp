@@ -274,8 +274,8 @@ void compile_grid_barrier(ProgramBuilder& program, const StepSource& source) {
         fmt::format("{}: a kernel whose CTAs need not all be on the machine cannot wait for them", map.thing()),
         "give the kernel `cooperative: true`");
   }
-  const std::string before = "grid_barrier.before";
-  const std::string now = "grid_barrier.now";
+  const std::string before = "_grid_barrier_before";
+  const std::string now = "_grid_barrier_now";
   add_cta_barrier(program, source);
 
   ProgramStep first = program.make_control(StepKind::if_begin, source.row.name, source.where);

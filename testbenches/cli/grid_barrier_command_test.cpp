@@ -76,7 +76,7 @@ TEST_CASE("a barrier of more CTAs takes longer, and is made of memory operations
     const double cycles = figures.at(0).at("value").get<double>();
     CAPTURE(ctas, before, cycles);
     CHECK(cycles > before);
-    CHECK(cycles > 1'000);  // an atomic and a load go to the L2, one after the other, and two fences before them
+    CHECK(cycles > 600);  // two fences, an atomic and a load go to the L2, one after the other
     CHECK(cycles < 6'000);
     before = cycles;
   }
