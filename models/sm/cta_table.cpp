@@ -144,7 +144,7 @@ void Cta::arrive(const protocol::CtaStartPacket& packet, Cycle arrival) {
 void Cta::forget_program() {
   code = nullptr;
   warps.clear();
-  live = open = bulk = multiplies = 0;
+  live = open = bulk = 0;
   barriers = {};
   mbarrier_waiters.clear();
   cluster = {};

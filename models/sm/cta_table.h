@@ -129,7 +129,6 @@ struct Cta {
   std::uint32_t live = 0;                       // warps that have not exited
   std::uint32_t open = 0;                       // accesses, bulk requests, multiplies, and failures on their way
   std::uint32_t bulk = 0;                       // the bulk requests among these
-  std::uint32_t multiplies = 0;                 // the asynchronous matrix multiplies among these
   std::vector<std::uint32_t> mbarrier_waiters;  // warp slots
 
   // At the barriers of its CGAs (CGA-13, CWD-09), by arch::barrier_index(). One of no CGA has the

@@ -75,7 +75,6 @@ IssueResult TensorUnit::enter(std::uint32_t slot, const arch::Operation& operati
   its.group = warp.multiplies.current();
   warp.multiplies.add();
   ++cta.open;
-  ++cta.multiplies;
   warp.scoreboard.accumulate(warp.accumulators, kNever);
   its.stalls = core.queue.size() > params_.issue.tensor_queue;
   core.queue.push_back(its);
@@ -99,6 +98,15 @@ IssueResult TensorUnit::wait(std::uint32_t slot, std::uint32_t groups) {
   return IssueResult::blocks();
 }
 
+std::size_t TensorUnit::of_cta(std::uint32_t cta_slot) const {
+  std::size_t count = 0;
+  for (const Core& core : cores_) {
+    count += static_cast<std::size_t>(std::count_if(core.queue.begin(), core.queue.end(),
+                                                    [cta_slot](const Multiply& its) { return its.cta == cta_slot; }));
+  }
+  return count;
+}
+
 void TensorUnit::on_event(std::uint32_t kind, std::uint64_t partition) {
   const auto p = static_cast<std::uint32_t>(partition);
   if (kind == kBegins) return begin(p);
@@ -111,7 +119,7 @@ void TensorUnit::begin(std::uint32_t partition) {
   drop_dead(core);
   if (core.queue.empty() || core.works) return;
   const Multiply& front = core.queue.front();
-  const Cycle free = peers_.scheduler.tensor_free(front.slot);
+  const Cycle free = peers_.scheduler.sub_partition_of(front.slot).free_from(arch::Unit::tensor);
   const bool held = free == core.held;
   const Cycle begins = held ? free - 1 : free;
   if (begins > now()) {
@@ -136,7 +144,8 @@ void TensorUnit::begin(std::uint32_t partition) {
 // that cycle comes first.
 void TensorUnit::hold(Core& core, Cycle until) {
   core.held = until + 1;
-  peers_.scheduler.occupy_tensor(core.queue.front().slot, core.held - now());
+  const std::uint32_t slot = core.queue.front().slot;
+  peers_.scheduler.sub_partition_of(slot).use(slot / kSubPartitions, arch::Unit::tensor, now(), core.held - now());
 }
 
 void TensorUnit::end(std::uint32_t partition) {
@@ -161,7 +170,6 @@ void TensorUnit::drop_dead(Core& core) {
 void TensorUnit::over(const Multiply& multiply) {
   Cta& cta = ctas_[multiply.cta];
   --cta.open;
-  --cta.multiplies;
   const Cycle ready = now() + params_.issue.tensor_latency;
   if (!cta.killed()) {
     Warp& warp = warps_[multiply.slot];

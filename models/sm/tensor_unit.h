@@ -37,6 +37,7 @@ class TensorUnit final : private SmUnit, public IssueUnit, private EventHandler 
   IssueResult issue(std::uint32_t slot, const arch::Operation& operation) override;
   // For messages: multiplies at the tensor core of the warp's partition, and behind it.
   std::size_t queued(std::uint32_t slot) const { return cores_[slot % kSubPartitions].queue.size(); }
+  std::size_t of_cta(std::uint32_t cta_slot) const;
   void reset();
 
  private:

@@ -64,15 +64,16 @@ void WaitReport::show_cta(WaitGraph& graph, const Cta& cta) const {
     }
     show_warp(graph, cta, warp);
   }
-  const std::uint32_t accesses = cta.open - cta.bulk - cta.multiplies;
+  const std::size_t multiplies = subjects_.tensor.of_cta(cta.start.cta_slot);
+  const std::size_t accesses = cta.open - cta.bulk - multiplies;
   if (cta.live == 0 && accesses > 0) {
     graph.add(operation, "for",
               fmt::format("{} memory accesses of SM {}, CTA {}", accesses, place_.id.value(), cta.start.id.index));
   }
   if (cta.live == 0 && cta.bulk > 0) graph.add(operation, "for", bulk_of(cta));
-  if (cta.live == 0 && cta.multiplies > 0) {
+  if (cta.live == 0 && multiplies > 0) {
     graph.add(operation, "for",
-              fmt::format("{} matrix multiplies of SM {}, CTA {}, which nobody has waited for", cta.multiplies,
+              fmt::format("{} matrix multiplies of SM {}, CTA {}, which nobody has waited for", multiplies,
                           place_.id.value(), cta.start.id.index));
   }
   if (cta.bulk > 0) {  // the unit goes on from here
