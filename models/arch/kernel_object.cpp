@@ -46,10 +46,11 @@ bool any_level(const ClusterShape& cluster) {
   return std::any_of(cluster.extents.begin(), cluster.extents.end(), [](const Dim3& d) { return d != kNoExtents; });
 }
 
-std::uint16_t flags_of(const ClusterShape& cluster) {
+std::uint16_t flags_of(const ClusterShape& cluster, bool cooperative) {
   std::uint32_t flags = cluster.mode == CgaMode::load_balancing ? kObjectLoadBalancing : 0;
   if (cluster.linear_memory) flags |= kObjectLinearMemory;
   if (any_level(cluster)) flags |= kObjectClusters;
+  if (cooperative) flags |= kObjectCooperative;
   return static_cast<std::uint16_t>(flags);
 }
 
@@ -63,7 +64,7 @@ Dim3 smallest_grid(const ClusterShape& cluster) {
 
 HsaResult decode_clusters(const KernelObjectBytes& bytes, ClusterShape& cluster) {
   const std::uint16_t flags = get_16(bytes, kFlags);
-  if ((flags & ~(kObjectLoadBalancing | kObjectLinearMemory | kObjectClusters)) != 0) {
+  if ((flags & ~(kObjectLoadBalancing | kObjectLinearMemory | kObjectClusters | kObjectCooperative)) != 0) {
     return bad("the kernel object has unknown flags");
   }
   cluster.mode = (flags & kObjectLoadBalancing) != 0 ? CgaMode::load_balancing : CgaMode::multicast;
@@ -131,7 +132,7 @@ KernelObjectBytes encode(const KernelObject& object) {
   KernelObjectBytes bytes{};
   put_number(bytes, kMagic, 4, kKernelObjectMagic);
   put_number(bytes, kVersion, 2, kKernelObjectVersion);
-  put_number(bytes, kFlags, 2, flags_of(object.cluster));
+  put_number(bytes, kFlags, 2, flags_of(object.cluster, object.cooperative));
   put_number(bytes, kProgram, 4, object.program);
   put_number(bytes, kThreadsLimit, 4, object.threads_limit);
   put_number(bytes, kRegisters, 4, object.registers_per_thread);
@@ -161,6 +162,7 @@ HsaResult decode(const KernelObjectBytes& bytes, KernelObject& object) {
   if (object.program == 0 && !lasts)
     return bad("a kernel object without a program, whose CTAs have no sensible duration");
   if (const HsaResult result = decode_clusters(bytes, object.cluster); !result.ok()) return result;
+  object.cooperative = (get_16(bytes, kFlags) & kObjectCooperative) != 0;
   if (const HsaResult result = decode_order(bytes, object.raster); !result.ok()) return result;
   return decode_name(bytes, object.name);
 }
@@ -177,6 +179,7 @@ KernelShape shape_of(const DispatchFields& fields, const KernelObject& object, s
   if (object.program == 0) shape.duration = object.duration;
   shape.cluster = object.cluster;
   shape.raster = object.raster;
+  shape.cooperative = object.cooperative;
   shape.local_bytes = fields.private_segment;
   shape.subcontext = subcontext;
   shape.code = object.program;

@@ -25,11 +25,12 @@ constexpr std::uint32_t kKernelNameBytes = 36;  // with the final 0
 constexpr std::uint16_t kObjectLoadBalancing = 1;  // flags: bit 0: CgaMode::load_balancing; else multicast
 constexpr std::uint16_t kObjectLinearMemory = 2;   // bit 1: CGA linear memory
 constexpr std::uint16_t kObjectClusters = 4;       // bit 2: a grid of CGAs, at least one level of which has extents
+constexpr std::uint16_t kObjectCooperative = 8;    // bit 3: all CTAs of a grid are resident at once
 
 // The record, little-endian. Unsigned numbers:
 //     0  magic                      4     'H', 'D', 'L', 'K'
 //     4  version                    2     1
-//     6  flags                      2     bits 0-2 as above, the others are 0
+//     6  flags                      2     bits 0-3 as above, the others are 0
 //     8  program                    4     0: none
 //    12  threads limit              4     0: the machine's
 //    16  registers per thread       4     0: not known, no limit
@@ -53,6 +54,7 @@ struct KernelObject {
   CtaDuration duration;             // cycles; for program 0
   ClusterShape cluster;             // grid kind, cluster shape, placement mode, CGA linear memory
   RasterOrder raster;
+  bool cooperative = false;
   std::string name;  // below kKernelNameBytes
 };
 

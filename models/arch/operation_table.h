@@ -10,17 +10,21 @@
 namespace heddle::arch {
 
 enum class OpCode : std::uint8_t {
-  compute,       // `count` instructions on `unit`
-  special,       // a special register is read into `destination` (and the next register for 64 bits)
-  load,          // `space`: global, shared or cluster
-  store,         //
-  atomic,        // returns the old value into `destination`; kNoRegister: a reduction, which returns nothing
-  async_copy,    // per thread, global -> shared: `address` to `shared_address`
-  async_commit,  // the async copies of the warp since the last commit become a group
-  async_wait,    // until at most `count` of the warp's groups are open
-  matmul,        // `tile` of this warp's accumulators += A x B from shared memory
-  barrier,       // of the CTA: number `barrier`, `count` threads (0: all of the CTA)
-  fence,         // `order`, `scope`
+  compute,        // `count` instructions on `unit`
+  special,        // a special register is read into `destination` (and the next register for 64 bits)
+  load,           // `space`: global, shared or cluster
+  store,          //
+  atomic,         // returns the old value into `destination`; kNoRegister: a reduction, which returns nothing
+  async_copy,     // per thread, global -> shared: `address` to `shared_address`
+  async_commit,   // the async copies of the warp since the last commit become a group
+  async_wait,     // until at most `count` of the warp's groups are open
+  matmul,         // `tile` of this warp's accumulators += A x B from shared memory
+  matmul_async,   // the same behind the warp's back, in the order of their issue: nobody but a wait knows when it is
+                  // over
+  matmul_commit,  // the asynchronous multiplies of the warp since the last commit become a group
+  matmul_wait,    // until at most `count` of these groups are open
+  barrier,        // of the CTA: number `barrier`, `count` threads (0: all of the CTA)
+  fence,          // `order`, `scope`
 
   // Clusters (CGAs). An access with `space` cluster goes to distributed shared memory (DSMEM).
   cluster_arrive,       // at the barrier of the CGA; `order` release: earlier accesses are visible first (CGA-13)
@@ -119,6 +123,9 @@ inline constexpr OperationRow kOperations[] = {
     {OpCode::async_commit, "async_commit", Unit::none, Executor::memory},
     {OpCode::async_wait, "async_wait", Unit::none, Executor::memory},
     {OpCode::matmul, "matmul", Unit::tensor, Executor::tensor},
+    {OpCode::matmul_async, "matmul_async", Unit::none, Executor::tensor},
+    {OpCode::matmul_commit, "matmul_commit", Unit::none, Executor::tensor},
+    {OpCode::matmul_wait, "matmul_wait", Unit::none, Executor::tensor},
     {OpCode::barrier, "barrier", Unit::none, Executor::barrier},
     {OpCode::fence, "fence", Unit::none, Executor::fence},
     {OpCode::cluster_arrive, "cluster_arrive", Unit::none, Executor::barrier},

@@ -292,7 +292,8 @@ struct KernelShape {
   RasterOrder raster;                      // in which order they start
   std::uint32_t local_bytes = 0;           // local memory per thread: more than 0 takes a local-memory block per TPC
   std::uint8_t subcontext = 0;             // below kSubcontexts
-  std::uint32_t code = 0;  // of its program in the machine's CodeStore; 0: none, CTAs run for `duration`
+  bool cooperative = false;  // all its CTAs are on the machine at once, so that they may wait for each other
+  std::uint32_t code = 0;    // of its program in the machine's CodeStore; 0: none, CTAs run for `duration`
 };
 
 class WarpProgram;

@@ -146,6 +146,8 @@ struct MatmulTile {
   Swizzle b_swizzle = Swizzle::none;
 };
 constexpr std::uint32_t kTileRows = 16;
+// Groups of asynchronous multiplies that a warp may have open: waits of wgmma name 0 to 7.
+constexpr std::uint32_t kMatmulGroups = 8;
 constexpr std::uint32_t kTileGroup = 8;  // rows
 
 // Where a row of A, or a row (transposed: a column) of B, begins.
@@ -205,7 +207,7 @@ struct Operation {
   AtomicKind atomic = AtomicKind::add;
   ValueType type = ValueType::u32;          // of atomics
   std::uint16_t destination = kNoRegister;  // first register written: max(1, width / 4) of them; zero-extended
-  std::uint32_t count = 1;                  // compute: instructions; async_wait: groups; barrier: threads
+  std::uint32_t count = 1;                  // compute: instructions; async_wait, matmul_wait: groups; barrier: threads
   std::uint32_t barrier = 0;
   std::optional<CgaLevel> cga_level;  // cluster_arrive, cluster_wait: whose barrier; none: that of the innermost CGA
   std::uint32_t latency = 0;          // compute: cycles to the result beside the unit's own; usually 0

@@ -260,6 +260,15 @@ std::string EmptyMachine::why_never_fits(const arch::ResourceVector& need, const
   return why;
 }
 
+std::string EmptyMachine::why_not_at_once(const arch::ResourceVector& need, const ClusterShape& cluster,
+                                          const arch::Dim3& grid, bool local_memory) {
+  const std::uint64_t each = cluster.any() ? cluster.size(0).count() : 1;
+  const std::uint64_t most = occupancy(need, cluster, 0, local_memory).cgas * each;
+  if (grid.count() <= most) return {};
+  return fmt::format("a cooperative grid of {} CTAs is too large: the machine holds {} of them at once, {}",
+                     grid.count(), most, room_for(need, local_memory).why);
+}
+
 // Of the full size: the innermost CGA that has no place says most.
 std::string EmptyMachine::why_too_large(const Room& room, const ClusterShape& cluster) {
   CgaLevel inner = CgaLevel::cpc;
@@ -351,7 +360,9 @@ Admission::Admission(const arch::Topology& topology, const arch::ResourceVector&
 
 bool Admission::admit(const protocol::TaskPacket& task) {
   if (task.cluster.any() && !arch::why_malformed(task.grid, task.cluster, max_gpc_cga_).empty()) return false;
-  return machine_.why_never_fits(task.need, task.cluster, task.local_memory()).empty();
+  if (!machine_.why_never_fits(task.need, task.cluster, task.local_memory()).empty()) return false;
+  return !task.cooperative || task.kind != protocol::TaskKind::grid ||
+         machine_.why_not_at_once(task.need, task.cluster, task.grid, task.local_memory()).empty();
 }
 
 Occupancy occupancy(const arch::Topology& topology, const CwdParams& params, const arch::SmLimits& limits,
@@ -366,7 +377,10 @@ std::string why_never_fits(const arch::Topology& topology, const CwdParams& para
   if (why.empty()) why = arch::why_impossible(limits, kernel);
   if (!why.empty()) return why;
   EmptyMachine machine(topology, params, arch::capacity_of(limits), cgas_per_gpc);
-  return machine.why_never_fits(arch::need_of(limits, kernel), kernel.cluster, kernel.local_bytes > 0);
+  const arch::ResourceVector need = arch::need_of(limits, kernel);
+  why = machine.why_never_fits(need, kernel.cluster, kernel.local_bytes > 0);
+  if (!why.empty() || !kernel.cooperative) return why;
+  return machine.why_not_at_once(need, kernel.cluster, kernel.grid, kernel.local_bytes > 0);
 }
 
 }  // namespace heddle::cwd

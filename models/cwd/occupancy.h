@@ -57,6 +57,9 @@ class EmptyMachine {
                                 SearchWork& work);
   // From now on kernels have that of the machine; at first, what the parameters give a subcontext.
   void set_share(MachineShare share) { share_ = std::move(share); }
+  // Why the CTAs of a cooperative grid cannot all be resident at once; empty if they can.
+  std::string why_not_at_once(const arch::ResourceVector& need, const arch::ClusterShape& cluster,
+                              const arch::Dim3& grid, bool local_memory = false);
   // Why nothing of the grid, with none of the sizes that it accepts, can ever start, naming resource and domain; empty
   // if something can.
   std::string why_never_fits(const arch::ResourceVector& need, const arch::ClusterShape& cluster,

@@ -24,8 +24,9 @@ RoomMaker::RoomMaker(const CwdContext& context, const TaskTable& table, const Li
 
 namespace {
 
-// CGAs beyond a GPC, and those with linear memory, are not saved.
+// CGAs beyond a GPC, and those with linear memory, are not saved; nor are CTAs that others of their grid wait for.
 bool can_be_stopped(const protocol::TaskPacket& task) {
+  if (task.cooperative) return false;
   return !task.cluster.any() || (task.cluster.outermost() == arch::CgaLevel::gpc && !task.cluster.linear_memory);
 }
 
@@ -215,6 +216,7 @@ void RoomMaker::tell_wanted(const WaitLog& waits) {
       case WaitReason::evicted:
       case WaitReason::time_slice:
       case WaitReason::preempted:
+      case WaitReason::cooperative:
         continue;
       case WaitReason::free_slots:
       case WaitReason::tpc_mask: {

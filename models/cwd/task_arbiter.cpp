@@ -86,6 +86,10 @@ void TaskArbiter::arbitrate() {
       waits_.set(slot, WaitReason::time_slice);
       continue;
     }
+    if (keeps_apart(entry)) {
+      waits_.set(slot, WaitReason::cooperative);
+      continue;
+    }
     const bool behind = !passed || bits::contains(full, entry.task.subcontext);
     const bool awaited = entry.task.depth > held || entry.queue();  // by those who append to a queue that is full
     if (behind && !(awaited && entry.task.priority < least)) {
@@ -124,6 +128,16 @@ void TaskArbiter::arbitrate() {
 bool TaskArbiter::lets_others_pass(const TaskEntry& entry) const {
   if (!entry.task.cluster.any()) return context_.params.backfill;
   return context_.now() - entry.blocked->since < context_.params.age_limit;
+}
+
+// Two cooperative grids of which each has a part of the machine would wait for each other for ever: one begins once all
+// others that have begun are placed as a whole. Those end by themselves, as all that is not cooperative does.
+bool TaskArbiter::keeps_apart(const TaskEntry& entry) const {
+  if (!entry.task.cooperative || entry.placed > 0) return false;
+  return std::any_of(table_.used().begin(), table_.used().end(), [&](std::uint32_t slot) {
+    const TaskEntry& other = table_.at(slot);
+    return other.task.cooperative && other.placed > 0 && other.left() > 0 && !other.aborted();
+  });
 }
 
 bool TaskArbiter::unchanged_since_blocked(const TaskEntry& entry) const {

@@ -50,6 +50,7 @@ class TaskArbiter final : private EventHandler {
   bool select_plain(std::uint32_t slot);
   bool select_cluster(std::uint32_t slot);
   bool select_returned(std::uint32_t slot);
+  bool keeps_apart(const TaskEntry& entry) const;
   bool unchanged_since_blocked(const TaskEntry& entry) const;
   bool lets_others_pass(const TaskEntry& entry) const;
   WaitReason restrict_to_pools(const TaskEntry& entry, std::vector<std::uint16_t>& slots) const;

@@ -148,7 +148,7 @@ void TaskTable::show_use() const {
 const char* wait_key(WaitReason reason) {
   static constexpr const char* kKeys[kWaitReasons] = {
       "none",   "free_slots", "cga_ids", "cga_slots", "flush", "gpu_barrier", "memory_slot", "credits", "local_memory",
-      "behind", "pool",       "evicted", "tpc_mask",  "share", "time_slice",  "preempted",   "claimed"};
+      "behind", "pool",       "evicted", "tpc_mask",  "share", "time_slice",  "preempted",   "claimed", "cooperative"};
   return kKeys[static_cast<std::size_t>(reason)];
 }
 
@@ -172,6 +172,7 @@ const char* wait_text(WaitReason reason, bool clusters) {
       "another subcontext has its time slice",
       "CTAs of it that were preempted go on first",
       "free slots are kept for clusters of a more urgent task",
+      "a cooperative grid before it has not been placed as a whole",
   };
   return kTexts[static_cast<std::size_t>(reason)];
 }

@@ -248,8 +248,9 @@ enum class WaitReason : std::uint8_t {
   time_slice,    // another subcontext has the machine (TSK-16)
   preempted,     // CTAs of it that were preempted go on first
   claimed,       // free slots are kept for CGAs of a more urgent task
+  cooperative,   // a cooperative grid before it has begun, and is not placed as a whole
 };
-constexpr std::size_t kWaitReasons = 17;
+constexpr std::size_t kWaitReasons = 18;
 // For statistics ("cga_ids") and for people ("no CGA id or barrier slot on a GPC with room"). `clusters`: of a task
 // whose CTAs come in CGAs.
 const char* wait_key(WaitReason reason);

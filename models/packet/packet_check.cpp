@@ -83,7 +83,8 @@ bool same(const arch::ClusterShape& a, const arch::ClusterShape& b) {
 // As far as it matters to where a kernel fits.
 bool same(const arch::KernelShape& a, const arch::KernelShape& b) {
   return a.grid == b.grid && a.block == b.block && a.registers_per_thread == b.registers_per_thread &&
-         a.shared_bytes == b.shared_bytes && a.local_bytes == b.local_bytes && same(a.cluster, b.cluster);
+         a.shared_bytes == b.shared_bytes && a.local_bytes == b.local_bytes && a.cooperative == b.cooperative &&
+         same(a.cluster, b.cluster);
 }
 
 }  // namespace
@@ -132,6 +133,9 @@ HsaResult KernelValidator::validate(const arch::DispatchFields& fields, const ar
   }
   if (shape.cluster.any() && !why_never_fits(shape).empty()) {
     return {HsaStatus::out_of_resources, "nothing of the machine can hold a cluster"};
+  }
+  if (shape.cooperative && !why_never_fits(shape).empty()) {
+    return {HsaStatus::out_of_resources, "a cooperative grid has more CTAs than the machine holds at once"};
   }
   return {};
 }

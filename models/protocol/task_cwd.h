@@ -43,6 +43,7 @@ struct TaskPacket : KernelLaunch {
   arch::Dim3 grid;
   arch::ClusterShape cluster;
   arch::RasterOrder raster;
+  bool cooperative = false;  // grid: all of it is placed before another such grid begins, and it fits at once
   TaskKind kind = TaskKind::grid;
   bool resumed = false;       // it was evicted with a remainder, and goes on exactly where it stopped
   std::uint32_t runs_as = 0;  // restore: the operation that the CTAs belong to

@@ -7,8 +7,6 @@
 #include "arch/tensor_descriptor.h"
 #include "arch/warp_program.h"
 #include "sm/issue_unit.h"
-#include "sm/l2_port.h"
-#include "sm/shared_memory.h"
 
 namespace heddle::sm {
 
@@ -111,29 +109,5 @@ class TileCosts {
 // to nearest even, in f32. Subnormals count; infinities and NaNs do what IEEE 754 says. A NaN that results is kNanF32.
 void matmul(const arch::MatmulTile& tile, const arch::SwizzleTable& swizzles, const std::uint8_t* shared,
             std::uint32_t* accumulators);
-
-// Matrix multiplies on the tensor cores (SM-04, TMA-21, TMA-22).
-class TensorUnit final : private SmUnit, public IssueUnit {
- public:
-  TensorUnit(const UnitContext& context, WarpScheduler& scheduler, const arch::SwizzleTable& swizzles,
-             const SharedMemory& shared, IssuePort& port)
-      : SmUnit(context),
-        scheduler_(scheduler),
-        swizzles_(swizzles),
-        tile_costs_(swizzles),
-        shared_(shared),
-        port_(port) {}
-
-  IssueResult issue(std::uint32_t slot, const arch::Operation& operation) override;
-
- private:
-  Cycle read_tile(const arch::MatmulTile& tile);
-
-  WarpScheduler& scheduler_;
-  const arch::SwizzleTable& swizzles_;  // how boxes lie in shared memory
-  TileCosts tile_costs_;
-  const SharedMemory& shared_;
-  IssuePort& port_;
-};
 
 }  // namespace heddle::sm

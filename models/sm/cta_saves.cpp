@@ -71,8 +71,8 @@ bool CtaRest::is_settled(const Cta& cta, bool needs_home) const {
     return false;
   return std::all_of(cta.warps.begin(), cta.warps.end(), [this, cycle](std::uint32_t slot) {
     const Warp& warp = warps_[slot];
-    return warp.scoreboard.settled(cycle) && warp.copies.settled(cycle) && warp.bulk.settled(cycle) &&
-           warp.bulk_reads.settled(cycle) &&
+    return warp.scoreboard.settled(cycle) && warp.copies.settled(cycle) && warp.multiplies.settled(cycle) &&
+           warp.bulk.settled(cycle) && warp.bulk_reads.settled(cycle) &&
            (warp.cluster[0].arrival != ClusterArrival::passed || warp.cluster[0].passes <= cycle);
   });
 }

@@ -127,7 +127,7 @@ struct Cta {
   arch::Dim3 block;                             // its threads: at the edge of a grid it can be partial (PKT-03)
   std::vector<std::uint32_t> warps;             // slots, by warp
   std::uint32_t live = 0;                       // warps that have not exited
-  std::uint32_t open = 0;                       // accesses and bulk requests, and failures on their way
+  std::uint32_t open = 0;                       // accesses, bulk requests, multiplies, and failures on their way
   std::uint32_t bulk = 0;                       // the bulk requests among these
   std::vector<std::uint32_t> mbarrier_waiters;  // warp slots
 

@@ -95,6 +95,8 @@ struct SmStats : StatGroup {
   Counter& stall_memory =
       counter("stall.memory", "warps x cycles", "warps that waited for a load, an acknowledgement or a copy");
   Counter& stall_scoreboard = counter("stall.scoreboard", "warps x cycles", "warps that waited for a result of a unit");
+  Counter& stall_tensor = counter("stall.tensor", "warps x cycles",
+                                  "warps that waited for asynchronous matrix multiplies, or for a place behind them");
   Counter& stall_barrier = counter("stall.barrier", "warps x cycles", "warps that waited at a barrier");
   Counter& stall_cluster =
       counter("stall.cluster", "warps x cycles", "warps that waited at the barrier of their cluster");

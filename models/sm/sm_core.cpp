@@ -67,7 +67,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
       fetch(context, path, view.map.begin_of(view.instance), view.map.end_of(view.instance),
             {scheduler, memory.global}),
       alu(context, scheduler),
-      tensor(context, scheduler, memory.swizzles, memory.shared, memory.port),
+      tensor(context, {scheduler, faults, control, memory.swizzles, memory.shared, memory.port}),
       load_store(context, {memory.shared, memory.l1, memory.port, memory.global, memory.dsmem, memory.tables},
                  {scheduler, fences, mbarriers, faults, control}),
       fences(context, {memory.fences, memory.global, memory.l1, load_store, scheduler, launches}),
@@ -124,7 +124,7 @@ ClusterState SmCore::clusters() const {
 
 void SmCore::collect_waits(WaitGraph& graph) const {
   WaitReport(context, {memory.flights, cgas, bulk, mbarriers, launches, memory.shared, memory.tables, memory.gate,
-                       memory.l2, swap})
+                       memory.l2, swap, tensor})
       .collect(graph);
 }
 
@@ -133,6 +133,7 @@ void SmCore::reset() {
   memory.reset();
   scheduler.reset();
   fetch.reset();
+  tensor.reset();
   control.reset();
   cgas.reset();
   windows.reset();

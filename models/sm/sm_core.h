@@ -29,6 +29,7 @@
 #include "sm/shared_memory.h"
 #include "sm/sm_context.h"
 #include "sm/sm_occupancy.h"
+#include "sm/tensor_unit.h"
 #include "sm/wait_report.h"
 #include "sm/warp.h"
 #include "sm/warp_scheduler.h"

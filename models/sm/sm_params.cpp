@@ -33,6 +33,10 @@ void IssueParams::describe(ParamTable<IssueParams>& t) {
         "4,096 per SM: measured on H100, m64nNk16 in N/2 cycles");
   t.add("tensor_latency", &IssueParams::tensor_latency, {Unit::cycles, 0, 10'000},
         "from the end of a matrix multiply to the use of its result elsewhere", kAssumption);
+  t.add("tensor_queue", &IssueParams::tensor_queue, {Unit::count, 1, 1024},
+        "asynchronous matrix multiplies that wait for the tensor core of a partition, beside the one that it works on; "
+        "a warp with one more stalls",
+        kAssumption);
   t.add("tensor_sample", &IssueParams::tensor_sample, {Unit::count, 1, 1'000'000'000},
         "matrix multiplies compute results only in CTAs whose linear id is a multiple of it; timing is the same, and "
         "elsewhere accumulators stay as they are",

@@ -33,6 +33,7 @@ struct IssueParams {
   UnitParams sfu{4, 12};
   std::uint32_t tensor_flops = 1024;  // per cycle and partition
   std::uint32_t tensor_latency = 16;  // cycles
+  std::uint32_t tensor_queue = 8;     // multiplies
   std::uint32_t tensor_sample = 1;    // only CTAs whose linear id is a multiple of it do arithmetic on data
   std::uint32_t special_latency = 10;
   std::uint32_t barrier_interval = 2;

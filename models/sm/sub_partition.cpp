@@ -71,6 +71,12 @@ void SubPartition::issued(std::uint32_t slot, Cycle now, std::uint64_t count, Cy
   last_ = slot;
 }
 
+void SubPartition::use(std::uint32_t slot, arch::Unit unit, Cycle now, Cycle interval) {
+  const auto index = static_cast<std::size_t>(unit);
+  unit_free_[index] = now + interval;
+  unit_use_[index] = {slot, now, interval};
+}
+
 // What has begun goes on to its end.
 void SubPartition::cut(std::uint32_t slot, Cycle now) {
   const auto end = [now](const Use& use) {

@@ -44,6 +44,9 @@ class SubPartition {
   std::uint32_t choose(Cycle now, Cycle memory_free) const;
   // The choice has issued `count` instructions, from `now` on; each takes its unit for `interval` cycles.
   void issued(std::uint32_t slot, Cycle now, std::uint64_t count, Cycle interval);
+  // The unit works for that warp from `now` on, for `interval` cycles, without an instruction that issues.
+  void use(std::uint32_t slot, arch::Unit unit, Cycle now, Cycle interval);
+  Cycle free_from(arch::Unit unit) const { return unit_free_[static_cast<std::size_t>(unit)]; }
   // The warp was killed: those of its instructions that have not begun before `now` never do.
   void cut(std::uint32_t slot, Cycle now);
   // Whoever issued last has no privilege at the next choice.

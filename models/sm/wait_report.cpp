@@ -12,6 +12,7 @@
 #include "sm/cta_swap.h"
 #include "sm/device_launch_unit.h"
 #include "sm/l2_port.h"
+#include "sm/tensor_unit.h"
 
 namespace heddle::sm {
 namespace {
@@ -63,12 +64,18 @@ void WaitReport::show_cta(WaitGraph& graph, const Cta& cta) const {
     }
     show_warp(graph, cta, warp);
   }
-  const std::uint32_t accesses = cta.open - cta.bulk;
+  const std::size_t multiplies = subjects_.tensor.of_cta(cta.start.cta_slot);
+  const std::size_t accesses = cta.open - cta.bulk - multiplies;
   if (cta.live == 0 && accesses > 0) {
     graph.add(operation, "for",
               fmt::format("{} memory accesses of SM {}, CTA {}", accesses, place_.id.value(), cta.start.id.index));
   }
   if (cta.live == 0 && cta.bulk > 0) graph.add(operation, "for", bulk_of(cta));
+  if (cta.live == 0 && multiplies > 0) {
+    graph.add(operation, "for",
+              fmt::format("{} matrix multiplies of SM {}, CTA {}, which nobody has waited for", multiplies,
+                          place_.id.value(), cta.start.id.index));
+  }
   if (cta.bulk > 0) {  // the unit goes on from here
     graph.add(bulk_of(cta), "in all",
               fmt::format("bulk requests of SM {}, CTA {}", place_.id.value(), cta.start.id.index));
@@ -126,6 +133,18 @@ void WaitReport::show_bulk_wait(WaitGraph& graph, const Cta& cta, const Warp& wa
                          warp.groups_wanted);
   }
   graph.add(name, reason, bulk_of(cta));
+}
+
+void WaitReport::show_multiplies(WaitGraph& graph, const Cta& cta, const Warp& warp) const {
+  const std::uint32_t slot = slot_of(cta, warp);
+  const std::string step = step_at(warp, warp.issued_pc, warp.code);
+  const std::string reason = warp.wait == WarpWait::tensor
+                                 ? fmt::format("in {}, for a place behind", step)
+                                 : fmt::format("in {} ({} groups of multiplies open, {} may be), for", step,
+                                               warp.multiplies.open(), warp.groups_wanted);
+  graph.add(name_of(cta, warp.place.warp), reason,
+            fmt::format("tensor core {} of SM {}, with {} multiplies", slot % kSubPartitions, place_.id.value(),
+                        subjects_.tensor.queued(slot)));
 }
 
 // What the CTA does that others of its CGA wait for.
@@ -307,6 +326,9 @@ void WaitReport::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
                             warp.groups_wanted),
                 memory());
       return;
+    case WarpWait::multiplies:
+    case WarpWait::tensor:
+      return show_multiplies(graph, cta, warp);
     case WarpWait::cluster:
       return show_cluster_wait(graph, cta, warp);
     case WarpWait::mbarrier:

@@ -21,6 +21,7 @@ class MbarrierUnit;
 class RequestGate;
 class ResidentCgas;
 class SharedMemory;
+class TensorUnit;
 
 // Whether anything comes of what the warps of an SM do.
 class WarpWatch final : private SmUnit, public RunSource {
@@ -44,6 +45,7 @@ class WaitReport final : private SmUnit {
     const RequestGate& gate;
     const L2Port& l2;
     const CtaSwap& swap;
+    const TensorUnit& tensor;
   };
   WaitReport(const UnitContext& context, const Subjects& subjects)
       : SmUnit(context), subjects_(subjects), labels_(gpu_observation(context.time).labels) {}
@@ -62,6 +64,7 @@ class WaitReport final : private SmUnit {
   void show_mbarrier_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
   void show_exit(WaitGraph& graph, const Cta& cta) const;
   void show_bulk_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
+  void show_multiplies(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
   std::string bulk_of(const Cta& cta) const;
   std::string memory() const;
   std::string name_of(const Cta& cta, std::uint32_t warp) const;

@@ -101,6 +101,8 @@ enum class WarpWait : std::uint8_t {
   flush,        // a fence or a release: for the slice that it asks or, at system scope, for all
   access,       // an acquire: for its own access
   copies,       // for groups of asynchronous copies
+  multiplies,   // for groups of asynchronous matrix multiplies
+  tensor,       // for a place behind the tensor core: its multiply came too early
   cluster,      // at the barrier of its CGA
   mbarrier,     // for phases of mbarriers
   bulk,         // for a place in the queue of the TMAU
@@ -116,7 +118,7 @@ enum class WarpWait : std::uint8_t {
   exited,
 };
 
-// Groups of what a warp has asked for: asynchronous copies, or bulk requests (TMA-41).
+// Groups of what a warp has asked for: asynchronous copies, matrix multiplies, or bulk requests (TMA-41).
 class WarpGroups {
  public:
   void begin() {
@@ -339,6 +341,7 @@ struct Warp {
   std::size_t cluster_level = 0;  // at which it waits, as an index
 
   WarpGroups copies;
+  WarpGroups multiplies;
   std::uint32_t groups_wanted = 0;  // groups that may be open when it goes on
 
   // Requests to the TMAU that belong to groups: until they are over, and until their sources have been read.
@@ -367,6 +370,7 @@ struct Warp {
     for (ClusterPhase& phase : cluster) phase.arrival = ClusterArrival::none;
     issued_pc = state.pc;
     copies.begin();
+    multiplies.begin();
     bulk.begin();
     bulk_reads.begin();
   }

@@ -54,6 +54,9 @@ Trace trace_of(const arch::Operation& operation) {
     case OpCode::async_commit:
     case OpCode::async_wait:
     case OpCode::matmul:
+    case OpCode::matmul_async:
+    case OpCode::matmul_commit:
+    case OpCode::matmul_wait:
     case OpCode::barrier:
     case OpCode::fence:
     case OpCode::cluster_arrive:

@@ -58,6 +58,8 @@ class WarpScheduler final : private SmUnit, private EventHandler, public GateLis
   bool others_before(std::uint32_t slot, Cycle until) {
     return sub_partition_of(slot).others_before(slot / kSubPartitions, until);
   }
+  // The warp's; its own slots are numbered without the sub-partition: slot / kSubPartitions.
+  SubPartition& sub_partition_of(std::uint32_t slot) { return sub_partitions_[slot % kSubPartitions]; }
   // The warp stops at its next instruction: at once, if it only waits for its turn. The supervisor is told if not.
   void freeze(std::uint32_t slot);
   // The warp has more instructions of the same operation, from `when` on, without any privilege.
@@ -90,7 +92,6 @@ class WarpScheduler final : private SmUnit, private EventHandler, public GateLis
   }
   void wake(std::uint32_t slot);
   void arm();
-  SubPartition& sub_partition_of(std::uint32_t slot) { return sub_partitions_[slot % kSubPartitions]; }
 
   const RequestGate& gate_;
   CtaSupervisor& supervisor_;

@@ -27,6 +27,7 @@ std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read
   shape.shared_bytes = object.static_shared;
   shape.cluster = object.cluster;
   shape.raster = object.raster;
+  shape.cooperative = object.cooperative;
   shape.code = object.program;
   if (object.program == arch::kNoCode) {
     shape.duration = object.duration;

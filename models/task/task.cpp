@@ -26,6 +26,7 @@ void Task::take_shape(const arch::SmLimits& limits, const arch::KernelShape& ker
   packet.duration = kernel.duration;
   packet.cluster = kernel.cluster;
   packet.raster = kernel.raster;
+  packet.cooperative = kernel.cooperative;
   packet.local_bytes = kernel.local_bytes;
 }
 

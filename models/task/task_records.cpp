@@ -92,6 +92,7 @@ RecordLine TaskRecords::second_half(const Task& task) const {
   object.duration = shape.duration;
   object.cluster = shape.cluster;
   object.raster = shape.raster;
+  object.cooperative = shape.cooperative;
   const arch::KernelObjectBytes bytes = arch::encode(object);
   RecordLine line{};
   std::copy_n(bytes.begin(), tmd_half::kObjectBytes, line.begin() + tmd_half::kObject);
@@ -156,6 +157,7 @@ bool TaskRecords::shape_from(const RecordRead& read, std::uint32_t code, arch::K
   shape.duration = object.duration;
   shape.cluster = object.cluster;
   shape.raster = object.raster;
+  shape.cooperative = object.cooperative;
   shape.local_bytes = arch::get_32(read.second, tmd_half::kLocal);
   shape.code = object.program;
   if (shape.code != code && !(setup_.codes != nullptr && setup_.codes->has(shape.code))) return false;

@@ -210,7 +210,7 @@ void GpuParams::check() const {
 std::string why_never_fits(const GpuParams& params, const arch::KernelShape& kernel) {
   std::string why = arch::why_impossible(params.sm.limits, kernel);
   if (!why.empty()) return why + " (of an SM)";
-  if (!kernel.cluster.any()) return {};
+  if (!kernel.cluster.any() && !kernel.cooperative) return {};
   if (params.cwd.max_gpc_cga == 1 && arch::why_malformed(kernel.grid, kernel.cluster, arch::kMaxCgaCtas).empty() &&
       !arch::why_malformed(kernel.grid, kernel.cluster, 1).empty()) {
     return fmt::format("its CTAs come in clusters, and {} has none (gpu.cwd.max_gpc_cga is 1)", params.machine.device);

@@ -337,7 +337,8 @@ void compile_zero(ProgramBuilder& program, const StepSource& source) {
 void compile_matmul(ProgramBuilder& program, const StepSource& source) {
   const MapReader& map = source.map;
   const std::string name = map.name("into");
-  ProgramStep made = program.make(StepKind::operation, OpCode::matmul, "matmul " + name, map.where());
+  const OpCode code = map.has("async") && map.flag("async") ? OpCode::matmul_async : OpCode::matmul;
+  ProgramStep made = program.make(StepKind::operation, code, "matmul " + name, map.where());
   const Accumulators into = program.names().accumulators(name, map.has("n") ? columns(map) : 0, map.where("into"));
   arch::MatmulTile& tile = made.tile;
   tile.type = tile_type(map, ValueType::f16);

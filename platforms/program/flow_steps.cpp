@@ -228,6 +228,104 @@ void compile_cluster_barrier(ProgramBuilder& program, const StepSource& source) 
   program.add(std::move(wait));
 }
 
+namespace {
+
+// A barrier of the whole CTA.
+void add_cta_barrier(ProgramBuilder& program, const StepSource& source) {
+  ProgramStep step = program.make(StepKind::operation, arch::OpCode::barrier, source.row.name, source.where);
+  step.to = program.constant(0);
+  step.fields |= kBarrier;
+  step.count = 0;
+  program.add(std::move(step));
+}
+
+void add_gpu_fence(ProgramBuilder& program, const StepSource& source) {
+  ProgramStep step = program.make(StepKind::operation, arch::OpCode::fence, "the fence of grid_barrier", source.where);
+  step.order = arch::Order::acquire_release;
+  step.scope = arch::Scope::gpu;
+  program.add(std::move(step));
+}
+
+// An access to the word of a grid barrier, whose result goes to that name.
+ProgramStep word_access(ProgramBuilder& program, const StepSource& source, arch::OpCode code, const char* text,
+                        const std::string& to) {
+  ProgramStep step = program.make(StepKind::operation, code, text, source.where);
+  step.at = program.uniform(source.map, "at");
+  program.read(step, step.at);
+  step.fields |= kAddress;
+  step.order = arch::Order::relaxed;
+  step.scope = arch::Scope::gpu;
+  step.element = step.type = arch::ValueType::u32;
+  step.width = 4;
+  step.destination = program.names().together({to}, arch::ValueType::u32, source.where).front().first;
+  step.demand.writes.push_back({step.destination, 1});
+  return step;
+}
+
+}  // namespace
+
+// One thread of each CTA adds to a word: CTA 0 what brings the sum of all to 2^31, so that the highest bit turns over
+// once all have arrived, and each of the others 1. So the word can be used again at once, whatever it holds.
+void compile_grid_barrier(ProgramBuilder& program, const StepSource& source) {
+  const MapReader& map = source.map;
+  if (!program.kernel().cooperative) {
+    throw InputError(
+        source.where,
+        fmt::format("{}: a kernel whose CTAs need not all be on the machine cannot wait for them", map.thing()),
+        "give the kernel `cooperative: true`");
+  }
+  const std::string before = "_grid_barrier_before";
+  const std::string now = "_grid_barrier_now";
+  add_cta_barrier(program, source);
+
+  ProgramStep first = program.make_control(StepKind::if_begin, source.row.name, source.where);
+  first.at = program.expression(map, "at", YAML::Node("thread == 0"));
+  first.scalar = program.names().scalars(2);
+  program.read(first, first.at);
+  ProgramStep others = program.make_control(StepKind::if_else, source.row.name, source.where);
+  ProgramStep end = program.make_control(StepKind::if_end, source.row.name, source.where);
+  others.scalar = end.scalar = first.scalar;
+  const std::uint32_t at_first = program.add(std::move(first));
+  program.names().open();
+  add_gpu_fence(program, source);
+  ProgramStep arrive = word_access(program, source, arch::OpCode::atomic, "the arrival at grid_barrier", before);
+  arrive.atomic = arch::AtomicKind::add;
+  arrive.values.push_back(program.value(map, "at", YAML::Node("cta == 0 ? 2147483649 - grid : 1")));
+  program.read(arrive, arrive.values.front());
+  arrive.fields |= kStored;
+  program.add(std::move(arrive));
+
+  // As `while`, but for a load before the first test.
+  const auto look = [&] {
+    program.add(
+        word_access(program, source, arch::OpCode::load, "grid_barrier, whose last CTAs have not arrived", now));
+  };
+  look();
+  ProgramStep begin = program.make_control(StepKind::while_begin, source.row.name, source.where);
+  begin.scalar = program.names().scalars(1);
+  ProgramStep test = program.make_control(StepKind::while_test, source.row.name, source.where);
+  test.scalar = begin.scalar;
+  test.at = program.expression(map, "at", YAML::Node(fmt::format("(({} xor {}) & 2147483648) == 0", before, now)));
+  test.free = false;
+  program.read(test, test.at);
+  ProgramStep back = program.make_control(StepKind::while_end, source.row.name, source.where);
+  program.add(std::move(begin));
+  const std::uint32_t at_test = program.add(std::move(test));
+  back.target = at_test;
+  look();
+  program.add(std::move(back));
+  program.jump_here(at_test);
+  add_gpu_fence(program, source);
+  program.names().close();
+
+  const std::uint32_t middle = program.here();
+  program.jump_here(at_first);
+  program.add(std::move(others));
+  program.jump_here(middle);
+  program.add(std::move(end));
+  add_cta_barrier(program, source);
+}
+
 // Steps that launch tasks, and feed queues.
 
 bool reads_head(const MapReader& map) { return map.has("insert") && map.choice("insert") == "head"; }

@@ -309,6 +309,15 @@ std::vector<StepRow> make_rows() {
           .alone()
           .does(OpCode::barrier, of_all_threads)
           .checked(check_threads),
+      StepRow(
+          "grid_barrier",
+          "waits until all CTAs of a cooperative grid have arrived: a barrier of the CTA, then one thread counts the "
+          "CTA in memory and looks there until all have been counted, then a barrier of the CTA",
+          "two barriers, two fences, an atomic, and loads until all have arrived")
+          .with({{{"at", true, kText,
+                   "address of four bytes of global memory, 0 at first, that only grid barriers of this grid use: an "
+                   "expression, the same for all lanes"}}})
+          .by(compile_grid_barrier),
       StepRow("commit_async", "the asynchronous copies since the last commit become a group", "")
           .alone()
           .does(OpCode::async_commit),
@@ -623,9 +632,19 @@ std::vector<StepRow> make_rows() {
                {{"b_swizzle", false, kText,
                  "swizzle with which B lies in shared memory: none, 32, 64, 128 … as of tensors; default none",
                  kSwizzles}},
-               {{"b_transposed", false, kFlag, "true: columns of B are contiguous; default false: rows are"}}})
+               {{"b_transposed", false, kFlag, "true: columns of B are contiguous; default false: rows are"}},
+               {{"async", false, kFlag,
+                 "true: the warp goes on at once, and waits for it with commit_matmul and wait_matmul; default "
+                 "false"}}})
           .does(OpCode::matmul)
           .by(compile_matmul),
+      StepRow("commit_matmul", "the warp's asynchronous matmuls since the last commit become a group", "")
+          .alone()
+          .does(OpCode::matmul_commit),
+      StepRow("wait_matmul", "number of groups of asynchronous matmuls, 0 to 7, that may be open when the warp goes on",
+              "")
+          .behind(kInteger, between(0, arch::kMatmulGroups - 1), {Target::count})
+          .does(OpCode::matmul_wait),
       StepRow("store_tile", "stores of all accumulators of the warp", "a store for two registers")
           .with({{{"from", true, kText, "name of the accumulators"}},
                  {{"at", true, kText, "address of this warp's first row: an expression, the same for all lanes"}},

@@ -144,6 +144,7 @@ void compile_while(ProgramBuilder& program, const StepSource& source);
 void compile_if(ProgramBuilder& program, const StepSource& source);
 void compile_roles(ProgramBuilder& program, const StepSource& source);
 void compile_exit(ProgramBuilder& program, const StepSource& source);
+void compile_grid_barrier(ProgramBuilder& program, const StepSource& source);
 void compile_cluster_barrier(ProgramBuilder& program, const StepSource& source);
 void compile_set(ProgramBuilder& program, const StepSource& source);
 void compile_load(ProgramBuilder& program, const StepSource& source);

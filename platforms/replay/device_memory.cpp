@@ -448,6 +448,7 @@ arch::KernelObject kernel_object_of(const arch::KernelRecord& kernel, std::uint3
   object.duration = kernel.duration;
   object.cluster = kernel.cluster;
   object.raster = kernel.raster;
+  object.cooperative = kernel.cooperative;
   object.name = kernel.name.substr(0, arch::kKernelNameBytes - 1);
   // Without a program nothing else says how many threads a CTA has.
   if (code == arch::kNoCode) object.threads_limit = static_cast<std::uint32_t>(kernel.block.count());

@@ -97,6 +97,7 @@ class Layout {
       object.duration = op.kernel.duration;
       object.cluster = op.kernel.cluster;
       object.raster = op.kernel.raster;
+      object.cooperative = op.kernel.cooperative;
       object.name = op.kernel.name.substr(0, arch::kKernelNameBytes - 1);
       const arch::KernelObjectBytes bytes = arch::encode(object);
       const auto [found, fresh] = known.emplace(bytes, 0);

@@ -409,6 +409,7 @@ arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, Pr
     kernel.subcontext =
         static_cast<std::uint8_t>(map.number<std::uint32_t>("subcontext", {Unit::none, 0, arch::kSubcontexts - 1}));
   }
+  if (map.has("cooperative")) kernel.cooperative = map.flag("cooperative");
   if (map.has("cluster")) kernel.cluster = read_cluster(map, kernel.grid, file);
   if (map.has("raster")) kernel.raster = read_raster(map, file);
   if (map.has("program")) {

@@ -115,6 +115,8 @@ const MapSpec& kernel_spec() {
            "CTAs of a GPC_CGA: an integer, or a list of up to three (x, y, z); or a map with more levels; default: "
            "none",
            kGrid.or_map("cluster")},
+          {"cooperative", false, kFlag,
+           "true: all CTAs are on the machine at once, and may meet at a grid_barrier; default false"},
           {"raster", false, kText | kMap,
            "in which order CTAs, or outermost CGAs, start: rows (x fastest), hilbert, or {tiles: [x, y]}; default rows",
            words("rows hilbert").or_map("raster")},

@@ -35,6 +35,7 @@ KernelObject full_object() {
   object.cluster.fallback[0] = {0x400, 0x200, 1};
   object.cluster.fallback[1] = {0x200, 2, 1};
   object.name = "sweep";
+  object.cooperative = true;
   return object;
 }
 
@@ -61,7 +62,7 @@ DispatchFields dispatch(std::array<std::uint16_t, 3> workgroup, std::array<std::
 
 TEST_CASE("a kernel object lies in its 128 bytes as documented", "[packet][PKT-12]") {
   const KernelObjectBytes bytes = encode(full_object());
-  const std::vector<std::uint8_t> head{'H',  'D',  'L',  'K',  1,    0,    7,    0,     // magic, version, flags
+  const std::vector<std::uint8_t> head{'H',  'D',  'L',  'K',  1,    0,    15,   0,     // magic, version, flags
                                        0x01, 0x02, 0x03, 0x04, 0x11, 0x12, 0x13, 0x14,  // program, threads limit
                                        0x21, 0x22, 0x23, 0x24, 0x31, 0x32, 0x33, 0x34,  // registers, shared memory
                                        0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47, 0x48,  // shortest
@@ -82,6 +83,7 @@ TEST_CASE("a kernel object lies in its 128 bytes as documented", "[packet][PKT-1
   CHECK(back.cluster.of(CgaLevel::gpu) == Dim3{0x800, 0x400, 3});
   CHECK(back.cluster.of(CgaLevel::ugpu) == kNoExtents);
   CHECK(back.cluster.sizes() == 3);
+  CHECK(back.cooperative);
   CHECK(back.name == "sweep");
   CHECK(encode(back) == bytes);
 }
@@ -128,7 +130,9 @@ TEST_CASE("what is wrong with a kernel object by itself", "[packet][PKT-12][PKT-
     return status_of(bytes);
   };
   CHECK(with(6, 2, 1) == HsaStatus::success);
-  for (std::size_t bit = 1; bit < 16; ++bit) CHECK(with(6, 2, 1U << bit) == bad);  // clusters of which none is there
+  for (std::size_t bit = 1; bit < 16; ++bit) {  // clusters of which none is there; bit 3: a cooperative grid
+    CHECK(with(6, 2, 1U << bit) == (bit == 3 ? HsaStatus::success : bad));
+  }
   // Order, tile, 0: a tile belongs to tiles alone.
   for (std::size_t bit = 0; bit < 32; ++bit) CHECK(with(88, 4, 1U << bit) == (bit == 1 ? HsaStatus::success : bad));
   CHECK(with(88, 4, 0x0004'0301) == HsaStatus::success);

@@ -53,6 +53,11 @@ std::vector<Hang> hangs() {
                                       "order: acquire}}, {store: {type: u32, value: thread, at: flag + 512 + 4 * "
                                       "thread}}]}\n"),
                  {"in a loop of 3 operations", "load seen (line 12)"}});
+  all.push_back({"a grid barrier to which a CTA never comes",
+                 kernel("    grid: 4\n    block: 64\n    cooperative: true\n",
+                        "      - if: {cond: cta == 3, then: [exit]}\n      - grid_barrier: {at: flag}\n"),
+                 {"in a loop of 2 operations", "grid_barrier, whose last CTAs have not arrived (line 12)",
+                  "device memory at 0x"}});
   all.push_back({"a loop about nothing",
                  kernel(kSmall, "      - while: {cond: 1, do: [{compute: {unit: fp32, count: 10}}]}\n"),
                  {"in a loop of ", "for nothing that could change: next comes "}});

@@ -74,7 +74,7 @@ inline Blame read(const ObjectImage& image, Object& object) {
   Blame blame;
   blame.add(kObject, image[0] != 'H' || image[1] != 'D' || image[2] != 'L' || image[3] != 'K');
   blame.add(kObject, image[4] != 1 || image[5] != 0);
-  blame.add(kObject, image[6] > 7 || image[7] != 0);
+  blame.add(kObject, image[6] > 15 || image[7] != 0);
   object.balancing = image[6] % 2 == 1;
   object.linear = image[6] / 2 % 2 == 1;
   object.program = number(image, 8, 4);

@@ -277,6 +277,12 @@ TEST_CASE("matrix multiply", "[workload][SM-02]") {
              Contains("\"lane\" differs between the lanes"));
   CHECK_THAT(error(acc + "{matmul: {into: acc, k: 16, a: 0, b: 0, a_pitch: 33}}"), Contains("an even number"));
   CHECK_THAT(error(acc + "{matmul: {into: acc, k: 16, a: 0, b: 0, type: f32}}"), Contains("f32 is not possible here"));
+  const std::string async = acc + "{matmul: {into: acc, k: 16, a: 0, b: 0, async: true}}, commit_matmul, ";
+  CHECK(error(async + "{wait_matmul: 7}") == "accepted");
+  CHECK_THAT(error(async + "{wait_matmul: 8}"), Contains("wait_matmul") && Contains("8 is out of range"));
+  CHECK_THAT(error(async + "{wait_matmul: lane}"), Contains("wait_matmul"));
+  CHECK_THAT(error(acc + "{matmul: {into: acc, k: 16, a: 0, b: 0, async: 2}}"), Contains("async"));
+  CHECK_THAT(error(async + "{commit_matmul: 1}"), Contains("commit_matmul"));
   CHECK_THAT(error(acc + "{store_tile: {from: acc, at: 'out + lane'}}"), Contains("differs between the lanes"));
   CHECK_THAT(error(acc + "{store_tile: {from: acc, at: out, type: u32}}"), Contains("u32 is not possible here"));
 }

@@ -365,7 +365,7 @@ class ProgramRun {
       instructions += operation_.count;
       warp.busy = std::min(operation_.count, 10U) - 1;
     }
-    if (operation_.code == OpCode::matmul) multiply(warp, demand);
+    if (operation_.code == OpCode::matmul || operation_.code == OpCode::matmul_async) multiply(warp, demand);
     if (operation_.code == OpCode::barrier) {
       warp.wait = Wait::barrier;
       warp.barrier = operation_.barrier;

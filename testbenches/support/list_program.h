@@ -178,9 +178,14 @@ class ListProgram : public arch::WarpProgram {
   ListProgram& async_wait(std::uint32_t open) {
     return plain(arch::OpCode::async_wait, [=](arch::Operation& operation) { operation.count = open; });
   }
-  ListProgram& matmul(const arch::MatmulTile& tile, std::uint16_t accumulators) {
+  ListProgram& matmul_commit() { return plain(arch::OpCode::matmul_commit, {}); }
+  ListProgram& matmul_wait(std::uint32_t open) {
+    return plain(arch::OpCode::matmul_wait, [=](arch::Operation& operation) { operation.count = open; });
+  }
+  ListProgram& matmul(const arch::MatmulTile& tile, std::uint16_t accumulators,
+                      arch::OpCode code = arch::OpCode::matmul) {
     const arch::RegisterRange range{accumulators, static_cast<std::uint16_t>(tile.n / 2)};
-    return step({arch::OpCode::matmul, arch::Unit::tensor, {}, {}, range},
+    return step({code, arch::row_of(code).unit, {}, {}, range},
                 [=](const arch::WarpPlace&, arch::WarpState&, arch::Operation& operation) {
                   operation.tile = tile;
                   operation.destination = accumulators;
