@@ -98,7 +98,8 @@ bool L2Twin::drop(std::uint64_t line) {
 
 Cycle L2Twin::departure(const L2Access& access, const PendingRequest& request, Cycle when) {
   if (request.port() == L2Ingress::kTwin) return when + way.latency();
-  if (!access.changes() || foreign(access.line) || !given_.has(access.line)) return when;
+  if (foreign(access.line)) return when;
+  if (!access.changes() || !given_.has(access.line)) return way.hold(access.line, request, when) ? kNever : when;
   given_.set(access.line, false);
   taken_away_.add();
   way.take_away(access.line, request, when);

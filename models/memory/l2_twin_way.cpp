@@ -1,5 +1,7 @@
 #include "memory/l2_twin_way.h"
 
+#include <utility>
+
 namespace heddle::memory {
 namespace {
 
@@ -29,14 +31,22 @@ L2TwinWay::L2TwinWay(const char* name, Domain& domain, const std::string& path, 
 void L2TwinWay::fetch(const L2Command& command) { send({nullptr, command}); }
 
 void L2TwinWay::pass(const PendingRequest& request) {
-  open_[&request.payload()] = {request, 0, false};
+  open_[&request.payload()] = {{{request, 0}}, false};
   send({&request.payload(), {}});
 }
 
 void L2TwinWay::take_away(std::uint64_t line, const PendingRequest& request, Cycle when) {
   tlm::tlm_generic_payload& payload = taking_away(line);
-  open_[&payload] = {request, when, true};
+  open_[&payload] = {{{request, when}}, true};
+  taken_[line] = &payload;
   send({&payload, {}});
+}
+
+bool L2TwinWay::hold(std::uint64_t line, const PendingRequest& request, Cycle when) {
+  const auto found = taken_.find(line);
+  if (found == taken_.end()) return false;
+  open_.at(found->second).held.push_back({request, when});
+  return true;
 }
 
 void L2TwinWay::send(const Unsent& next) {
@@ -66,10 +76,16 @@ void L2TwinWay::on_memory_room() {
 void L2TwinWay::on_other_answer(tlm::tlm_generic_payload& payload) {
   const auto found = open_.find(&payload);
   if (found == open_.end()) return;  // of before a reset
-  const Open open = found->second;
+  const Open open = std::move(found->second);
   open_.erase(found);
-  if (open.ours) payload.release();
-  ingress_.respond(open.request, std::max(domain_.now(), open.when), domain_.now());
+  if (open.ours) {
+    const auto line = taken_.find(payload.get_address() / arch::kLineBytes);
+    if (line->second == &payload) taken_.erase(line);
+    payload.release();
+  }
+  for (const Held& held : open.held) {
+    ingress_.respond(held.request, std::max(domain_.now(), held.when), domain_.now());
+  }
 }
 
 void L2TwinWay::pass_blocking(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay) {
@@ -114,6 +130,7 @@ void L2TwinWay::reset() {
     if (open.ours) payload->release();
   }
   open_.clear();
+  taken_.clear();
   unsent_.clear();
   port_.reset(true);
 }

@@ -70,6 +70,8 @@ class L2TwinWay final : private L2MemoryPort::Listener {
   void pass(const PendingRequest& request);
   // The line's copy goes; then the request is answered, not before `when`.
   void take_away(std::uint64_t line, const PendingRequest& request, Cycle when);
+  // Its copy is being taken away: so is who would hear meanwhile of what has changed. False: it is not.
+  bool hold(std::uint64_t line, const PendingRequest& request, Cycle when);
 
   // The same as calls, there and back; the results are kL2Ok or the twin's error.
   int fetch_blocking(std::uint64_t line, const SectorRun& run, std::uint8_t* line_image, sc_core::sc_time& delay);
@@ -84,11 +86,15 @@ class L2TwinWay final : private L2MemoryPort::Listener {
   void reset();
 
  private:
+  // A request that is answered once the twin has answered, not before `when`.
+  struct Held {
+    PendingRequest request;
+    Cycle when = 0;
+  };
   // What is at the twin and is not a fetch.
   struct Open {
-    PendingRequest request;  // that is answered then
-    Cycle when = 0;          // not before
-    bool ours = false;       // the payload is
+    std::vector<Held> held;
+    bool ours = false;  // the payload is
   };
   // What there has been no room for: one of these, or a fetch.
   struct Unsent {
@@ -114,6 +120,7 @@ class L2TwinWay final : private L2MemoryPort::Listener {
   L2MemoryPort port_;
   protocol::RequestPool pool_;
   std::unordered_map<tlm::tlm_generic_payload*, Open> open_;  // looked up only
+  std::unordered_map<std::uint64_t, tlm::tlm_generic_payload*> taken_;  // the last of these for a line; looked up only
   std::deque<Unsent> unsent_;                                 // in this order
   Counter& bytes_;
 };
