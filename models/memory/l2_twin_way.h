@@ -119,9 +119,9 @@ class L2TwinWay final : private L2MemoryPort::Listener {
   L2MemoryPort::Listener& owner_;
   L2MemoryPort port_;
   protocol::RequestPool pool_;
-  std::unordered_map<tlm::tlm_generic_payload*, Open> open_;  // looked up only
+  std::unordered_map<tlm::tlm_generic_payload*, Open> open_;            // looked up only
   std::unordered_map<std::uint64_t, tlm::tlm_generic_payload*> taken_;  // the last of these for a line; looked up only
-  std::deque<Unsent> unsent_;                                 // in this order
+  std::deque<Unsent> unsent_;                                           // in this order
   Counter& bytes_;
 };
 

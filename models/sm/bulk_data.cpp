@@ -228,8 +228,8 @@ void BulkData::on_data(const BulkDataPacket& packet, std::uint32_t) {
   request.release();
 }
 
-// For one receiver. What is written is there at once; who waits for it goes on when the port has had its cycles, and the
-// mbarrier its own.
+// For one receiver. What is written is there at once; who waits for it goes on when the port has had its cycles, and
+// the mbarrier its own.
 void BulkData::place_piece(const protocol::MemoryRequest& request, const BulkTarget& target,
                            std::optional<std::uint32_t> place, std::uint32_t rank) {
   const Cycle now = time_.now();

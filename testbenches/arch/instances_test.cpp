@@ -35,7 +35,7 @@ TEST_CASE("instances that overlap, or have what is not there, are refused with t
   CHECK_NOTHROW(Instances(two()).check(kMachine));
   struct Case {
     std::function<void(std::vector<Instance>&)> change;
-    std::uint32_t line;
+    int line;
     const char* what;
   };
   const Case cases[] = {
