@@ -55,6 +55,8 @@ class L2MemoryPort final : private EventHandler {
   // Changes bytes of writes that memory has and has not answered.
   void poke(std::uint64_t line, const std::uint8_t* line_image, const LineMask& bytes);
 
+  // Commands that have not been answered.
+  std::size_t open() const { return transfers_.in_use(); }
   // Payloads that the memory has, those of before a reset included.
   std::size_t payloads() const { return pool_.in_use(); }
   // `with_memory`: the memory is reset as well, and looks at no payload any more but by references of its own.

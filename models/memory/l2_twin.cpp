@@ -81,9 +81,8 @@ bool L2Twin::misses(const L2Access& access) const {
 // Lines of the slice's own have the rest to themselves.
 const char* L2Twin::why_no_miss(std::uint64_t line) const {
   const L2Mshrs& mshrs = core_.mshrs();
-  if (mshrs.in_use() >= 2 * params_.mshrs - params_.mshrs / 2)
-    return "for a miss-status register, held by fetches from";
-  if (mshrs.targets() >= 2 * params_.waiters - params_.waiters / 2) return "for room among the requests that wait for";
+  if (way.fetches() >= params_.mshrs || mshrs.full()) return "for a miss-status register, held by fetches from";
+  if (mshrs.targets() >= 2 * params_.waiters - params_.waiters / 4) return "for room among the requests that wait for";
   if (core_.array().find(line) == L2Array::kNone && !core_.array().has_spare(line)) {
     return "for a way of its set, all of which are fetched from";
   }

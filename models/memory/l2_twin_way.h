@@ -80,6 +80,8 @@ class L2TwinWay final : private L2MemoryPort::Listener {
   // The line's copy goes, without time.
   void take_away_now(std::uint64_t line);
 
+  // That have not been answered.
+  std::size_t fetches() const { return port_.open() + unsent_.size(); }
   Cycle latency() const { return link_.latency; }
   bool idle() const { return open_.empty() && unsent_.empty(); }
   std::size_t payloads() const { return port_.payloads() + pool_.in_use(); }

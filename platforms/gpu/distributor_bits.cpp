@@ -27,6 +27,7 @@ Fields task_fields(const Widths& w) {
   fields.push_back({"linear memory", 1});
   fields.push_back({"raster order", index_bits(3)});
   fields.push_back({"tile of the order", 8, 2});
+  fields.push_back({"cooperative", 1});
   fields.push_back({"resumed", 1});
   fields.push_back({"CTA id, restored", kAllIdBits});
   fields.push_back({"task of the CTA, restored", 32});

@@ -205,6 +205,7 @@ HEDDLE_MEMBERS(TaskPacket) {
           parts<&TaskPacket::raster, arch::RasterOrder>({in<&arch::RasterOrder::kind>({"raster order"}),
                                                          in<&arch::RasterOrder::tile_x>({"tile of the order"}),
                                                          in<&arch::RasterOrder::tile_y>({"tile of the order"})}),
+          in<&TaskPacket::cooperative>({"cooperative"}),
           in<&TaskPacket::kind>({"kind"}),
           in<&TaskPacket::resumed>({"resumed"}),
           in<&TaskPacket::runs_as>({"task of the CTA, restored"}),
