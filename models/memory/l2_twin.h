@@ -7,9 +7,9 @@
 // is the point of coherence: it knows which of its lines it has given away, and before it answers a change by
 // somebody else it has the copy taken away and waits until the twin says so.
 //
-// Nothing here waits in a circle. Requests of the twin can be served before one of the others that cannot, copies take
-// up three quarters at most of what misses need (of which there is twice as much), and never the last way of a set; so
-// a fetch by the twin waits for memory alone. A copy that cannot be taken away, since it is on its way here, is taken
+// Nothing here waits in a circle. Requests of the twin can be served before one of the others that cannot, copies have
+// miss-status registers of their own, never take all that can wait, and never the last way of a set; so a fetch by the
+// twin waits for memory alone. A copy that cannot be taken away, since it is on its way here, is taken
 // away when it has come.
 #pragma once
 
