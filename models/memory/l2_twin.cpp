@@ -15,7 +15,6 @@ L2Twin::L2Twin(const char* name, Domain& domain, const std::string& path, const 
       slice_(slice),
       params_(params),
       core_(core),
-      ingress_(ingress),
       given_(map),
       hits_(domain.observation().stats.counter(path + ".copies.hits", "requests", "reads that a copy has served")),
       taken_away_(domain.observation().stats.counter(path + ".copies.taken_away", "lines",
@@ -31,9 +30,8 @@ L2Core::Outcome L2Twin::stalls(const char* reason) {
 L2Core::Outcome L2Twin::serve(const L2Access& access, const PendingRequest& request) {
   reason_ = nullptr;
   if (access.kind == L2Access::Kind::drop_copy) {
-    if (drop(access.line)) return L2Core::Outcome::done;
-    drops_.push_back(request);
-    return L2Core::Outcome::waits;
+    if (!drop(access.line)) late_.insert(access.line);
+    return L2Core::Outcome::done;
   }
   if (goes_on(access, request.port())) return pass(access, request);
   if (foreign(access.line) && access.looks()) {
@@ -51,14 +49,16 @@ L2Core::Outcome L2Twin::serve(const L2Access& access, const PendingRequest& requ
 
 // A write-back of the whole slice that comes by another way than an SM's means this one, whatever its address.
 bool L2Twin::goes_on(const L2Access& access, std::uint32_t port) const {
-  if (access.looks() || !foreign(access.line)) return false;
+  if (!foreign(access.line)) return false;
+  if (access.looks()) return access.kind == L2Access::Kind::read && late_.count(access.line) != 0;
   return access.kind != L2Access::Kind::write_back || port == L2Ingress::kCrossbar;
 }
 
-// The copy goes first; one that is on its way here may be older than the change.
+// The copy goes first. One that is on its way here may be older than the change: it goes when it has come, and until
+// then reads go to the home behind the change.
 L2Core::Outcome L2Twin::pass(const L2Access& access, const PendingRequest& request) {
-  if (access.kind != L2Access::Kind::write_back && !drop(access.line)) return stalls("for a copy of its line from");
   if (!way.can_send()) return stalls("for room on the way from");
+  if (access.changes() && !drop(access.line)) late_.insert(access.line);
   passed_.add();
   way.pass(request);
   return L2Core::Outcome::waits;
@@ -107,16 +107,6 @@ Cycle L2Twin::departure(const L2Access& access, const PendingRequest& request, C
 
 void L2Twin::settle() {
   for (auto line = late_.begin(); line != late_.end();) line = drop(*line) ? late_.erase(line) : std::next(line);
-  for (std::size_t i = 0; i < drops_.size();) {
-    const PendingRequest request = drops_[i];
-    if (!drop(request.payload().get_address() / arch::kLineBytes)) {
-      ++i;
-      continue;
-    }
-    drops_.erase(drops_.begin() + static_cast<std::ptrdiff_t>(i));
-    request.payload().set_response_status(tlm::TLM_OK_RESPONSE);
-    ingress_.respond(request, domain_.now() + way.latency(), domain_.now());
-  }
 }
 
 bool L2Twin::blocking(const L2Access& access, tlm::tlm_generic_payload& payload, std::uint32_t port,
@@ -131,7 +121,7 @@ bool L2Twin::blocking(const L2Access& access, tlm::tlm_generic_payload& payload,
     if (foreign(access.line) && access.kind == L2Access::Kind::read && !misses(access)) hits_.add();
     return false;
   }
-  if (access.kind != L2Access::Kind::write_back && !drop(access.line)) late_.insert(access.line);
+  if (access.changes() && !drop(access.line)) late_.insert(access.line);
   passed_.add();
   way.pass_blocking(payload, delay);
   return true;
@@ -171,7 +161,6 @@ void L2Twin::note(const L2Access& access) {
 void L2Twin::reset() {
   way.reset();
   given_.reset();
-  drops_.clear();
   late_.clear();
   reason_ = nullptr;
 }

@@ -10,7 +10,7 @@
 // Nothing here waits in a circle. Requests of the twin can be served before one of the others that cannot, copies have
 // miss-status registers of their own, never take all that can wait, and never the last way of a set; so a fetch by the
 // twin waits for memory alone. A copy that cannot be taken away, since it is on its way here, is taken
-// away when it has come.
+// away when it has come, and until then nobody else is served by it.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ class L2Twin {
   Cycle departure(const L2Access& access, const PendingRequest& request, Cycle when);
   // The twin has refused what the access lacks. True: the request has gone to it as it is. False: it is none of a copy.
   bool asks_home(const L2Access& access, const PendingRequest& request);
-  // Something has come: copies that had to wait for it are taken away.
+  // Something has come: copies that go then are dropped.
   void settle();
 
   // The same as calls, which are done at once. False: the access is one that the slice itself serves.
@@ -63,7 +63,7 @@ class L2Twin {
   void take_away_now(std::uint64_t line);
   unsigned on_debug(tlm::tlm_generic_payload& payload);
 
-  bool idle() const { return way.idle() && drops_.empty(); }
+  bool idle() const { return way.idle(); }
   void reset();
 
  private:
@@ -80,11 +80,9 @@ class L2Twin {
   const std::uint32_t slice_;
   const L2Params params_;
   L2Core& core_;
-  L2Ingress& ingress_;
   const char* reason_ = nullptr;
   CopyDirectory given_;
-  std::vector<PendingRequest> drops_;  // wait for a copy that is on its way
-  std::set<std::uint64_t> late_;       // lines of copies that go when they have come, for nobody who waits
+  std::set<std::uint64_t> late_;  // lines of copies that go when they have come
   Counter& hits_;
   Counter& taken_away_;
   Counter& passed_;
