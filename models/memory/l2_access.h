@@ -57,6 +57,8 @@ inline SectorRun take_run(std::uint32_t& sectors) {
   return run;
 }
 
+constexpr std::uint32_t kAllSectors = (1U << arch::kSectorsPerLine) - 1;
+
 // The bytes of `mask`, from one image of a line to another.
 void copy_bytes(std::uint8_t* to, const std::uint8_t* from, const LineMask& mask);
 

@@ -10,8 +10,6 @@
 namespace heddle::memory {
 namespace {
 
-constexpr std::uint8_t kAllSectors = (1U << arch::kSectorsPerLine) - 1;
-
 // Only bytes that are enabled count.
 bool apply_enables(const tlm::tlm_generic_payload& payload, L2Access& access) {
   const unsigned char* enables = payload.get_byte_enable_ptr();

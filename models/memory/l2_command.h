@@ -115,6 +115,7 @@ class L2CommandQueue {
     return runs;
   }
   bool empty() const { return commands_.empty(); }
+  std::size_t size() const { return commands_.size(); }
   L2Command pop() { return commands_.pop(); }
   void clear() { commands_.clear(); }
 

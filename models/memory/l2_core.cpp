@@ -223,7 +223,6 @@ bool L2Core::poke(std::uint64_t line, const std::uint8_t* image, const LineMask&
 bool L2Core::busy_with(std::uint64_t line) const {
   const std::uint32_t index = array_.find(line);
   if (index != kNone && (array_.state(index).mshr != 0 || array_.state(index).pinned != 0)) return true;
-  constexpr std::uint32_t kAllSectors = (1U << arch::kSectorsPerLine) - 1;
   return write_buffer_.holds(line) || poison_.touches(line, kAllSectors);
 }
 

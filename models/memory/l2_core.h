@@ -47,6 +47,7 @@ class L2Core : private L2WriteBuffer::Listener {
   std::vector<Served>& served() { return served_; }
 
   bool has_command() const { return !commands_.empty(); }
+  std::size_t commands() const { return commands_.size(); }  // that have not been taken
   Command take_command() { return commands_.pop(); }
   // The bytes of a write, as an image of its line.
   const std::uint8_t* write_data(const Command& command) const { return write_buffer_.data_of(command); }

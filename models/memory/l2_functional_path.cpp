@@ -69,7 +69,6 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t
                                 DirectMemory* direct) {
   L2Access access;
   tlm::tlm_response_status status = decode(payload, map_, access);
-  constexpr std::uint32_t kAllSectors = (1U << arch::kSectorsPerLine) - 1;
   if (access.copies() && core_.poisoned(access.line, kAllSectors)) status = tlm::TLM_GENERIC_ERROR_RESPONSE;
   const bool served = status == tlm::TLM_OK_RESPONSE;
   if (twin_ == nullptr || twin_->counts(access)) counters_.count_request(access, served);

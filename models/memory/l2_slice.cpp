@@ -8,8 +8,6 @@
 namespace heddle::memory {
 namespace {
 
-constexpr std::uint32_t kAllSectors = (1U << arch::kSectorsPerLine) - 1;
-
 L2Config config_of(const L2Params& params, const arch::AddressMap& map, std::uint32_t slice, std::uint32_t row_lines) {
   HEDDLE_CHECK(map.bytes() / arch::kLineBytes < ~std::uint32_t{0} && map.bytes() % arch::kSectorBytes == 0,
                "the L2 works for up to 512 GiB of memory, in whole sectors");
@@ -241,7 +239,8 @@ void L2Slice::serve_by_share(L2Lanes& lanes) {
   while (const auto lane = lanes.choose()) {
     if (try_serve(PendingRequest(lanes.front(*lane).handle))) return;
     reason = reason_of(core_, twin_.get());
-    lanes.stall(core_.stall() != L2Core::Stall::way);  // of which each set has its own
+    // Each set has ways of its own, and copies what they wait for.
+    lanes.stall((twin_ == nullptr || twin_->reason() == nullptr) && core_.stall() != L2Core::Stall::way);
   }
   if (lanes.again() != kNever) schedule_service(std::max(lanes.again(), now() + 1));
   if (lanes.empty() || (reason == nullptr && ports == (1U << L2Ingress::kPorts) - 1))

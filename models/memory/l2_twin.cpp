@@ -1,7 +1,8 @@
 #include "memory/l2_twin.h"
 
-#include <algorithm>
 #include <iterator>
+
+#include "common/bits.h"
 
 namespace heddle::memory {
 
@@ -10,7 +11,6 @@ L2Twin::L2Twin(const char* name, Domain& domain, const std::string& path, const 
                L2MemoryPort::Listener& owner)
     : in("twin_in", domain),
       way(name, domain, path, params, link, ingress, owner),
-      domain_(domain),
       map_(map),
       slice_(slice),
       params_(params),
@@ -81,9 +81,12 @@ bool L2Twin::misses(const L2Access& access) const {
 // Lines of the slice's own have the rest to themselves.
 const char* L2Twin::why_no_miss(std::uint64_t line) const {
   const L2Mshrs& mshrs = core_.mshrs();
-  if (way.fetches() >= params_.mshrs || mshrs.full()) return "for a miss-status register, held by fetches from";
+  const std::size_t fetches = way.fetches() + core_.commands();  // these may be for the twin, too
+  if (fetches >= params_.mshrs || mshrs.full()) return "for a miss-status register, held by fetches from";
   if (mshrs.targets() >= 2 * params_.waiters - params_.waiters / 4) return "for room among the requests that wait for";
-  if (core_.array().find(line) == L2Array::kNone && !core_.array().has_spare(line)) {
+  const std::uint32_t index = core_.array().find(line);
+  const bool takes_one = index == L2Array::kNone || core_.array().state(index).mshr == 0;
+  if (takes_one && !core_.array().has_spare(line)) {
     return "for a way of its set, all of which are fetched from";
   }
   return nullptr;
@@ -96,7 +99,10 @@ bool L2Twin::drop(std::uint64_t line) {
 }
 
 Cycle L2Twin::departure(const L2Access& access, const PendingRequest& request, Cycle when) {
-  if (request.port() == L2Ingress::kTwin) return when + way.latency();
+  if (request.port() == L2Ingress::kTwin) {
+    const std::uint32_t sectors = access.kind == L2Access::Kind::read ? bits::count(access.bytes.touched()) : 0;
+    return way.answer(when, sectors * arch::kSectorBytes);
+  }
   if (foreign(access.line)) return when;
   if (!access.changes() || !given_.has(access.line)) return way.hold(access.line, request, when) ? kNever : when;
   given_.set(access.line, false);
@@ -111,6 +117,7 @@ void L2Twin::settle() {
 
 bool L2Twin::blocking(const L2Access& access, tlm::tlm_generic_payload& payload, std::uint32_t port,
                       sc_core::sc_time& delay) {
+  if (!late_.empty()) settle();
   if (access.kind == L2Access::Kind::drop_copy) {
     if (!drop(access.line)) late_.insert(access.line);
     payload.set_response_status(tlm::TLM_OK_RESPONSE);

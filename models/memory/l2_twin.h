@@ -75,7 +75,6 @@ class L2Twin {
   bool drop(std::uint64_t line);
   void note(const L2Access& access);
 
-  Domain& domain_;
   const arch::AddressMap& map_;
   const std::uint32_t slice_;
   const L2Params params_;

@@ -5,11 +5,9 @@
 namespace heddle::memory {
 namespace {
 
-constexpr std::uint32_t kHeader = 32;  // bytes of a request, and of a response, beside its data
-
 L2Params port_params(L2Params params, const TwinLink& link) {
   params.memory_latency = link.latency;
-  params.memory_bandwidth = link.bytes_per_cycle;
+  params.memory_bandwidth = std::max(1U, static_cast<std::uint32_t>(link.bytes_per_cycle));
   return params;
 }
 
@@ -24,6 +22,7 @@ L2TwinWay::L2TwinWay(const char* name, Domain& domain, const std::string& path, 
       ingress_(ingress),
       owner_(owner),
       port_(name, domain, out, port_params(params, link), *this, protocol::MemoryAction::copy),
+      answers_(link.bytes_per_cycle),
       bytes_(domain.observation().stats.counter(path + ".crossing_bytes", "bytes",
                                                 "what has gone to the twin and what came back for it")) {}
 
@@ -123,7 +122,13 @@ protocol::MemoryRequest& L2TwinWay::taking_away(std::uint64_t line) {
   return request;
 }
 
-void L2TwinWay::count(std::uint32_t bytes) { bytes_.add(2 * kHeader + std::uint64_t{bytes}); }
+Cycle L2TwinWay::answer(Cycle when, std::uint32_t bytes) {
+  const Cycle begin = answers_.earliest(when);
+  answers_.take(begin, link_.header_bytes + bytes);
+  return begin + link_.latency;
+}
+
+void L2TwinWay::count(std::uint32_t bytes) { bytes_.add(2 * std::uint64_t{link_.header_bytes} + bytes); }
 
 void L2TwinWay::reset() {
   for (const auto& [payload, open] : open_) {
@@ -132,6 +137,7 @@ void L2TwinWay::reset() {
   open_.clear();
   taken_.clear();
   unsent_.clear();
+  answers_.reset();
   port_.reset(true);
 }
 

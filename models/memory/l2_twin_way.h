@@ -11,6 +11,7 @@
 
 #include "arch/address_map.h"
 #include "common/domain.h"
+#include "common/link_network.h"
 #include "common/memory_socket.h"
 #include "memory/l2_ingress.h"
 #include "memory/l2_memory_port.h"
@@ -21,8 +22,9 @@ namespace heddle::memory {
 
 // The link between two twins, each way.
 struct TwinLink {
-  std::uint32_t latency = 0;          // cycles
-  std::uint32_t bytes_per_cycle = 1;  // of the slice
+  std::uint32_t latency = 0;        // cycles
+  double bytes_per_cycle = 1;       // of the slice; 0.01 or more
+  std::uint32_t header_bytes = 32;  // of a request, and of its answer, beside the data
 };
 
 // Of lines whose home a slice is: whether the twin may have a copy. A bit for each line of memory.
@@ -82,7 +84,9 @@ class L2TwinWay final : private L2MemoryPort::Listener {
 
   // That have not been answered.
   std::size_t fetches() const { return port_.open() + unsent_.size(); }
-  Cycle latency() const { return link_.latency; }
+  // An answer to the twin with so many bytes of data sets out at `when` or, if the link is taken, later. Returns when
+  // it is there. In the order of these calls.
+  Cycle answer(Cycle when, std::uint32_t bytes);
   bool idle() const { return open_.empty() && unsent_.empty(); }
   std::size_t payloads() const { return port_.payloads() + pool_.in_use(); }
   void reset();
@@ -120,6 +124,7 @@ class L2TwinWay final : private L2MemoryPort::Listener {
   L2Ingress& ingress_;
   L2MemoryPort::Listener& owner_;
   L2MemoryPort port_;
+  LinkPace answers_;
   protocol::RequestPool pool_;
   std::unordered_map<tlm::tlm_generic_payload*, Open> open_;            // looked up only
   std::unordered_map<std::uint64_t, tlm::tlm_generic_payload*> taken_;  // the last of these for a line; looked up only

@@ -3,6 +3,7 @@
 #include "memory/l2_twin.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "arch/bandwidth_table.h"
 #include "arch/gpu_observation.h"
 #include "memory/l2_slice.h"
 #include "memory/memory_bench.h"
@@ -43,11 +45,12 @@ L2Params params_of(std::uint32_t lines, std::uint32_t ways) {
 // Slices as a machine has them, and an initiator for each of their ways in.
 struct TwinBench {
   TwinBench(std::uint32_t slices, std::uint64_t lines, const L2Params& params, TimingMode mode = TimingMode::at,
-            std::uint32_t latency = kLatency)
+            memory::TwinLink link = {kLatency, 64}, const memory::SliceShares& shares = {})
       : domain("domain", 1.0, mode, 0, observation), map(lines * 128, slices, 2), bytes(lines * 128) {
     map.keep_copies();
     memory::SliceSurroundings around;
-    around.twin = {latency, 64};
+    around.twin = link;
+    around.shares = shares;
     for (std::uint32_t i = 0; i < slices; ++i) {
       parts.push_back(std::make_unique<L2Slice>(fmt::format("slice{}", i).c_str(), domain, fmt::format("l2.slice{}", i),
                                                 params, map, i, memory::L2IngressPorts::crossbar_and_hub, around));
@@ -85,6 +88,21 @@ struct TwinBench {
     sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
     way_of(agent, request.get_address()).out.blocking(request, delay);
     return static_cast<Cycle>(delay / sc_core::sc_time(1, sc_core::SC_NS) + 0.5);
+  }
+  // Cycles of one access to 32 bytes, when nothing else is under way.
+  Cycle timed(std::uint32_t agent, tlm::tlm_command command, std::uint64_t address) {
+    MemoryRequest& request = plain(command, address, 32);
+    if (domain.mode() == TimingMode::lt) {
+      const Cycle took = call(agent, request);
+      request.release();
+      return took;
+    }
+    const Cycle begin = domain.now() + 10;
+    Cycle end = 0;
+    way_of(agent, address).on_response = [&end](MemoryRequest&, Cycle arrival) { end = arrival; };
+    way_of(agent, address).send(request, begin);
+    run_until_idle();
+    return end - begin;
   }
   std::uint32_t debug_read(std::uint64_t address) {
     MemoryRequest& request = plain(tlm::TLM_READ_COMMAND, address, 4);
@@ -173,6 +191,7 @@ class Coherence {
       }
       request = &bench_.plain(tlm::TLM_READ_COMMAND, address + 4 * asked.first, 4 * asked.words);
     }
+    request->extension.subcontext = static_cast<std::uint8_t>(agent % 2);
     asked_[request] = asked;
     bench_.way_of(agent, address).send(*request, when);
   }
@@ -257,7 +276,10 @@ TEST_CASE("nobody sees less of a line than what is known to be written", "[memor
       params.waiters = random.between(4, 8);
       params.write_buffer = random.between(1, 3);
     }
-    TwinBench bench(2 * random.between(1, 3), lines, params, TimingMode::at, random.between(0, 400));
+    arch::BandwidthTable table;  // with shares, requests wait in lanes
+    if (random.chance(40)) CHECK(table.set_share(1, 30) == arch::BandwidthTable::Refusal::none);
+    TwinBench bench(2 * random.between(1, 3), lines, params, TimingMode::at,
+                    {random.between(0, 400), random.chance(50) ? 64.0 : random.between(1, 40) / 2.0}, {&table, 8, 64});
     for (const auto& memory : bench.memories) {
       memory->latency = random.between(5, 300);
       memory->depth = random.between(1, 20);
@@ -362,52 +384,55 @@ TEST_CASE("a copy is as near as a line of one's own; fetching it takes the way t
     TwinBench bench(2, 64, params_of(64, 4), mode);
     const std::uint64_t own = bench.line_of(0);
     const std::uint64_t far = bench.line_of(1);
+    const L2Params params = params_of(64, 4);
+    const Cycle near = params.tag_latency + params.data_latency;
+    const Cycle there_and_back = params.tag_latency + 2 * kLatency;
     const auto read = [&](std::uint32_t agent, std::uint64_t address) {
-      MemoryRequest& request = bench.plain(tlm::TLM_READ_COMMAND, address, 32);
-      if (mode == TimingMode::lt) {
-        const Cycle took = bench.call(agent, request);
-        request.release();
-        return took;
-      }
-      const Cycle begin = bench.domain.now() + 10;
-      Cycle end = 0;
-      bench.way_of(agent, address).on_response = [&end](MemoryRequest&, Cycle arrival) { end = arrival; };
-      bench.way_of(agent, address).send(request, begin);
-      run_until_idle();
-      return end - begin;
+      return bench.timed(agent, tlm::TLM_READ_COMMAND, address);
     };
+    const auto write = [&](std::uint32_t agent) { return bench.timed(agent, tlm::TLM_WRITE_COMMAND, far); };
     read(0, own);
     read(1, far);  // in the L2, and not in partition 0
-    const Cycle near = read(0, own);
-    const L2Params params = params_of(64, 4);
-    CHECK(near == params.tag_latency + params.data_latency);
-    CHECK(read(0, far) == near + params.tag_latency + 2 * kLatency);
+    CHECK(read(0, own) == near);
+    CHECK(read(0, far) == near + there_and_back);
     CHECK(read(0, far) == near);
     CHECK(bench.sum("copies.hits") == 1);
     CHECK(bench.sum("copies.sectors") == 1);
     // A write at the home waits for the copy to go; then the next read fetches it again.
-    const auto write = [&](std::uint32_t agent) {
-      MemoryRequest& request = bench.plain(tlm::TLM_WRITE_COMMAND, far, 32);
-      if (mode == TimingMode::lt) {
-        const Cycle took = bench.call(agent, request);
-        request.release();
-        return took;
-      }
-      const Cycle begin = bench.domain.now() + 10;
-      Cycle end = 0;
-      bench.way_of(agent, far).on_response = [&end](MemoryRequest&, Cycle arrival) { end = arrival; };
-      bench.way_of(agent, far).send(request, begin);
-      run_until_idle();
-      return end - begin;
-    };
     CHECK(write(1) >= 2 * kLatency + params.tag_latency);
     CHECK(bench.sum("copies.taken_away") == 1);
     CHECK(write(1) == near);
-    CHECK(read(0, far) == near + params.tag_latency + 2 * kLatency);
-    CHECK(write(0) == near + params.tag_latency + 2 * kLatency);  // its own copy goes on the way
+    CHECK(read(0, far) == near + there_and_back);
+    CHECK(write(0) == near + there_and_back);  // its own copy goes on the way
     CHECK(bench.sum("copies.taken_away") == 1);
     CHECK(bench.sum("copies.passed") == 1);
+    // Two fetches, what was passed on and what was taken away: a header each way, and the data.
+    CHECK(bench.sum("crossing_bytes") == 4 * 64 + 3 * 32);
     bench.check_idle();
+  }
+}
+
+TEST_CASE("what comes from the twin has the rate of the link", "[memory][MEM-01]") {
+  for (const double rate : {64.0, 8.0, 2.5}) {
+    CAPTURE(rate);
+    constexpr std::uint32_t kLines = 40;
+    TwinBench bench(2, 256, params_of(256, 4), TimingMode::at, {kLatency, rate});
+    std::vector<std::uint64_t> lines;
+    for (std::uint32_t i = 0; i < kLines; ++i) lines.push_back(bench.line_of(1, i));
+    for (const std::uint64_t line : lines) {
+      for (std::uint32_t sector = 0; sector < 128; sector += 32) bench.timed(1, tlm::TLM_READ_COMMAND, line + sector);
+    }
+    const Cycle begin = bench.domain.now() + 10;
+    Cycle end = 0;
+    bench.way_of(0, lines[0]).on_response = [&end](MemoryRequest&, Cycle arrival) { end = std::max(end, arrival); };
+    for (const std::uint64_t line : lines) {
+      bench.way_of(0, line).send(bench.plain(tlm::TLM_READ_COMMAND, line, 128), begin);
+    }
+    run_until_idle();
+    const double least = std::floor((kLines - 1) * (128 + 32) / rate);
+    const double alone = 2.0 * params_of(256, 4).tag_latency + params_of(256, 4).data_latency + 2.0 * kLatency;
+    CHECK(static_cast<double>(end - begin) >= least + alone);
+    CHECK(static_cast<double>(end - begin) <= least + alone + 10);
   }
 }
 
