@@ -65,7 +65,7 @@ L2Core::Outcome L2Twin::pass(const L2Access& access, const PendingRequest& reque
 }
 
 bool L2Twin::asks_home(const L2Access& access, const PendingRequest& request) {
-  if (access.kind == L2Access::Kind::write_back || !foreign(access.line)) return false;
+  if (access.kind == L2Access::Kind::write_back) return false;
   passed_.add();
   way.pass(request);
   return true;

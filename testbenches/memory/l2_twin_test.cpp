@@ -490,6 +490,71 @@ TEST_CASE("corrupt data are told of wherever they are read, until they are writt
   }
 }
 
+TEST_CASE("what memory refuses is refused by way of the twin too", "[memory][MEM-01]") {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+    TwinBench bench(2, 64, params_of(64, 4), mode);
+    bench.bytes.resize(32 * 128);  // of lines behind these, memory knows nothing
+    const auto status = [&](TestInitiator& way, MemoryRequest& request) {
+      tlm::tlm_response_status result = tlm::TLM_INCOMPLETE_RESPONSE;
+      if (mode == TimingMode::lt) {
+        sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
+        way.out.blocking(request, delay);
+        result = request.get_response_status();
+        request.release();
+      } else {
+        way.on_response = [&result](MemoryRequest& answer, Cycle) { result = answer.get_response_status(); };
+        way.send(request, bench.domain.now() + 1);
+        run_until_idle();
+      }
+      return result;
+    };
+    for (std::uint64_t line = 32; line < 64; ++line) {
+      for (std::uint32_t agent = 0; agent < kAgents; ++agent) {
+        CAPTURE(line, agent);
+        MemoryRequest& request = bench.plain(tlm::TLM_READ_COMMAND, 128 * line + 32, 64);
+        REQUIRE(status(bench.way_of(agent, 128 * line), request) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
+        REQUIRE(status(bench.way_of(agent, 128 * (line - 32)),
+                       bench.plain(tlm::TLM_READ_COMMAND, 128 * (line - 32), 128)) == tlm::TLM_OK_RESPONSE);
+      }
+    }
+    // Who asks for a write-back hears that memory has refused it, and the twin is not asked again.
+    const double passed = bench.sum("copies.passed");
+    for (std::uint32_t slice = 0; slice < 2; ++slice) {
+      std::uint64_t line = 32;
+      while (bench.map.slice_of(128 * line) != slice) ++line;
+      CHECK(status(*bench.hubs[slice], bench.plain(tlm::TLM_WRITE_COMMAND, 128 * line, 32)) == tlm::TLM_OK_RESPONSE);
+      MemoryRequest& request = bench.plain(tlm::TLM_IGNORE_COMMAND, 0, 1);
+      request.extension.action = MemoryAction::write_back;
+      CHECK(status(*bench.hubs[slice], request) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
+    }
+    CHECK(bench.sum("copies.passed") == passed);
+    bench.check_idle();
+  }
+}
+
+TEST_CASE("a copy is taken away for changes alone, and once", "[memory][MEM-01]") {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+    TwinBench bench(2, 64, params_of(64, 4), mode);
+    const std::uint64_t far = bench.line_of(1);
+    const auto taken = [&](std::uint32_t agent, tlm::tlm_command command) {
+      const double before = bench.sum("copies.taken_away");
+      bench.timed(agent, command, far);
+      return bench.sum("copies.taken_away") - before;
+    };
+    bench.timed(0, tlm::TLM_READ_COMMAND, far);
+    for (const std::uint32_t agent : {0U, 1U, kHub}) CHECK(taken(agent, tlm::TLM_READ_COMMAND) == 0);
+    CHECK(taken(kHub, tlm::TLM_WRITE_COMMAND) == 1);
+    for (const std::uint32_t agent : {0U, 1U, kHub}) CHECK(taken(agent, tlm::TLM_WRITE_COMMAND) == 0);
+    // A debugger takes it away without time, and there is none to take any more.
+    bench.timed(0, tlm::TLM_READ_COMMAND, far);
+    MemoryRequest& request = bench.plain(tlm::TLM_WRITE_COMMAND, far, 4);
+    CHECK(bench.hubs[1]->out.debug(request) == 4);
+    request.release();
+    CHECK(taken(1, tlm::TLM_WRITE_COMMAND) == 0);
+    bench.check_idle();
+  }
+}
+
 TEST_CASE("a reset forgets copies and who has them", "[memory][MEM-01]") {
   TwinBench bench(2, 64, params_of(64, 4));
   Random random(seed());
