@@ -37,27 +37,28 @@ protocol::MemoryRequest& L2MemoryPort::request_for(bool write, std::uint64_t lin
   return request;
 }
 
-void L2MemoryPort::send(const L2Command& command, const std::uint8_t* line_image) {
+Cycle L2MemoryPort::arrival_of(const tlm::tlm_generic_payload& payload, Cycle earliest) {
+  const Cycle arrival = std::max({timebase_.now() + latency_, free_at_, earliest});
+  free_at_ = arrival + std::max(1U, (payload.is_write() ? payload.get_data_length() : 0U) / bandwidth_);
+  return arrival;
+}
+
+void L2MemoryPort::send(const L2Command& command, const std::uint8_t* line_image, Cycle earliest) {
   protocol::MemoryRequest& request =
       request_for(command.is_write(), command.line, SectorRun{command.first, command.sectors});
-  const std::uint32_t bytes = request.get_data_length();
   if (command.is_write()) {
-    std::copy_n(line_image + command.first * arch::kSectorBytes, bytes, request.get_data_ptr());
+    std::copy_n(line_image + command.first * arch::kSectorBytes, request.get_data_length(), request.get_data_ptr());
   }
   const std::uint32_t number = transfers_.take();
   transfers_[number] = {&request, command, false};
   request.extension.entry = number;
   request.extension.subcontext = command.whose;
-  const Cycle arrival = std::max(timebase_.now() + latency_, free_at_);
-  free_at_ = arrival + (command.is_write() ? std::max(1U, bytes / bandwidth_) : 1);
-  socket_.send(request, arrival);
+  socket_.send(request, arrival_of(request, earliest));
 }
 
-void L2MemoryPort::send_other(tlm::tlm_generic_payload& payload) {
-  const Cycle arrival = std::max(timebase_.now() + latency_, free_at_);
-  free_at_ = arrival + std::max(1U, (payload.is_write() ? payload.get_data_length() : 0U) / bandwidth_);
+void L2MemoryPort::send_other(tlm::tlm_generic_payload& payload, Cycle earliest) {
   others_.insert(&payload);
-  socket_.send(payload, arrival);
+  socket_.send(payload, arrival_of(payload, earliest));
 }
 
 // There is always room: whoever waits for the answer has a place already.

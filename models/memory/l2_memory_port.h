@@ -42,10 +42,10 @@ class L2MemoryPort final : private EventHandler {
                protocol::MemoryAction reads = protocol::MemoryAction::plain);
 
   bool can_send() const { return socket_.can_send(); }
-  // `line_image`: of a write, with the bytes that are written.
-  void send(const L2Command& command, const std::uint8_t* line_image);
+  // `line_image`: of a write, with the bytes that are written. It does not arrive before `earliest`.
+  void send(const L2Command& command, const std::uint8_t* line_image, Cycle earliest = 0);
   // A request of somebody else's, in its turn.
-  void send_other(tlm::tlm_generic_payload& payload);
+  void send_other(tlm::tlm_generic_payload& payload, Cycle earliest = 0);
 
   // Blocking calls; `delay` grows by what memory takes. The result is kL2Ok or memory's error.
   int read_blocking(std::uint64_t line, const SectorRun& run, std::uint8_t* line_image, sc_core::sc_time& delay);
@@ -77,6 +77,7 @@ class L2MemoryPort final : private EventHandler {
   void on_room(std::uint32_t index, Cycle when);
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   const char* handler_name() const override { return name_; }
+  Cycle arrival_of(const tlm::tlm_generic_payload& payload, Cycle earliest);
   void take_answer(std::uint32_t number);
   void drop_stale(tlm::tlm_generic_payload& payload);
 

@@ -5,9 +5,10 @@
 namespace heddle::memory {
 namespace {
 
+// The way itself says when something arrives; the port, in what order.
 L2Params port_params(L2Params params, const TwinLink& link) {
   params.memory_latency = link.latency;
-  params.memory_bandwidth = std::max(1U, static_cast<std::uint32_t>(link.bytes_per_cycle));
+  params.memory_bandwidth = arch::kLineBytes;
   return params;
 }
 
@@ -22,6 +23,7 @@ L2TwinWay::L2TwinWay(const char* name, Domain& domain, const std::string& path, 
       ingress_(ingress),
       owner_(owner),
       port_(name, domain, out, port_params(params, link), *this, protocol::MemoryAction::copy),
+      requests_(link.bytes_per_cycle),
       answers_(link.bytes_per_cycle),
       bytes_(domain.observation().stats.counter(path + ".crossing_bytes", "bytes",
                                                 "what has gone to the twin and what came back for it")) {}
@@ -59,10 +61,11 @@ void L2TwinWay::send_unsent() {
     unsent_.pop_front();
     if (next.payload == nullptr) {
       count(next.fetch.sectors * arch::kSectorBytes);
-      port_.send(next.fetch, nullptr);
+      port_.send(next.fetch, nullptr, arrival_of(requests_, domain_.now(), 0));
     } else {
-      count(next.payload->get_data_length());
-      port_.send_other(*next.payload);
+      const std::uint32_t bytes = next.payload->get_data_length();
+      count(bytes);
+      port_.send_other(*next.payload, arrival_of(requests_, domain_.now(), next.payload->is_write() ? bytes : 0));
     }
   }
 }
@@ -122,9 +125,12 @@ protocol::MemoryRequest& L2TwinWay::taking_away(std::uint64_t line) {
   return request;
 }
 
-Cycle L2TwinWay::answer(Cycle when, std::uint32_t bytes) {
-  const Cycle begin = answers_.earliest(when);
-  answers_.take(begin, link_.header_bytes + bytes);
+Cycle L2TwinWay::answer(Cycle when, std::uint32_t bytes) { return arrival_of(answers_, when, bytes); }
+
+// Something with so many bytes of data sets out at `when`, or as soon as the link is free.
+Cycle L2TwinWay::arrival_of(LinkPace& link, Cycle when, std::uint32_t bytes) const {
+  const Cycle begin = link.earliest(when);
+  link.take(begin, link_.header_bytes + bytes);
   return begin + link_.latency;
 }
 
@@ -137,6 +143,7 @@ void L2TwinWay::reset() {
   open_.clear();
   taken_.clear();
   unsent_.clear();
+  requests_.reset();
   answers_.reset();
   port_.reset(true);
 }

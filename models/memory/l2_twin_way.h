@@ -116,6 +116,7 @@ class L2TwinWay final : private L2MemoryPort::Listener {
   protocol::MemoryRequest& taking_away(std::uint64_t line);
   void send(const Unsent& next);
   void send_unsent();
+  Cycle arrival_of(LinkPace& link, Cycle when, std::uint32_t bytes) const;
   void count(std::uint32_t bytes);
 
   Domain& domain_;
@@ -124,6 +125,7 @@ class L2TwinWay final : private L2MemoryPort::Listener {
   L2Ingress& ingress_;
   L2MemoryPort::Listener& owner_;
   L2MemoryPort port_;
+  LinkPace requests_;
   LinkPace answers_;
   protocol::RequestPool pool_;
   std::unordered_map<tlm::tlm_generic_payload*, Open> open_;            // looked up only
