@@ -48,7 +48,7 @@ IssueResult LoadStoreUnit::issue(std::uint32_t slot, const Operation& operation)
     warps_[slot].copies.commit(now());
     return IssueResult::done(now() + 1, now() + 1);
   }
-  if (operation.code == OpCode::async_wait) return wait_for_copies(slot, operation.count);
+  if (operation.code == OpCode::async_wait) return copies_.begin(slot, operation.count);
   if (const auto wrong = check(slot, operation)) return *wrong;
   if (operation.space == Space::shared) return access_shared(slot, operation);
   if (operation.space == Space::local) return access_local(slot, operation);
@@ -237,19 +237,6 @@ IssueResult LoadStoreUnit::access(std::uint32_t slot, const Operation& operation
   return IssueResult::goes_on(std::max(next, result.ready));
 }
 
-IssueResult LoadStoreUnit::wait_for_copies(std::uint32_t slot, std::uint32_t groups) {
-  Warp& warp = warps_[slot];
-  const Cycle next = now() + 1;
-  const Cycle ready = warp.copies.ready(groups, now());
-  if (ready <= next) return IssueResult::done(next, next);
-  warp.write_results(next);
-  warp.wait = WarpWait::copies;
-  warp.since = next;
-  warp.groups_wanted = groups;
-  if (ready != kNever) peers_.scheduler.resume(slot, ready);
-  return IssueResult::blocks();
-}
-
 void LoadStoreUnit::access_ended(const Access& access, Cycle when) {
   Warp& warp = warps_[access.warp];
   Cta& cta = ctas_[access.cta];
@@ -275,11 +262,10 @@ void LoadStoreUnit::access_ended(const Access& access, Cycle when) {
   if (access.wait == AccessWait::acquires) paths_.l1.invalidate_all();
   if (access.wait != AccessWait::none) {
     peers_.scheduler.resume(access.warp, ready);
-  } else if (warp.wait == WarpWait::copies) {
-    const Cycle all = warp.copies.ready(warp.groups_wanted, now());
-    if (all != kNever) peers_.scheduler.resume(access.warp, all);
   } else if (warp.wait == WarpWait::registers) {
     peers_.scheduler.prepare(access.warp, warp.since, stats_.stall_memory);
+  } else {
+    copies_.consider(access.warp);
   }
   peers_.supervisor.check_end(cta, when);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sm/accesses.h"
+#include "sm/group_wait.h"
 #include "sm/issue_unit.h"
 #include "sm/l1_cache.h"
 #include "sm/l2_port.h"
@@ -43,7 +44,10 @@ class LoadStoreUnit final : private SmUnit, public IssueUnit, public AccessClien
     CtaSupervisor& supervisor;
   };
   LoadStoreUnit(const UnitContext& context, const Paths& paths, const Peers& peers)
-      : SmUnit(context), paths_(paths), peers_(peers) {}
+      : SmUnit(context),
+        paths_(paths),
+        peers_(peers),
+        copies_(context, peers.scheduler, &Warp::copies, WarpWait::copies, context.stats.stall_memory) {}
 
   IssueResult issue(std::uint32_t slot, const arch::Operation& operation) override;
   IssueResult issue_deferred(std::uint32_t slot, const arch::Operation& operation) override {
@@ -68,10 +72,10 @@ class LoadStoreUnit final : private SmUnit, public IssueUnit, public AccessClien
   IssueResult access_local(std::uint32_t slot, const arch::Operation& operation);
   MemoryResult access_cluster(std::uint32_t slot, const arch::Operation& operation);
   static void count(Cta& cta, const MemoryResult& result);
-  IssueResult wait_for_copies(std::uint32_t slot, std::uint32_t groups);
 
   Paths paths_;
   Peers peers_;
+  GroupWait copies_;
 };
 
 // Releases and fences: warps that wait until earlier requests of the SM have been answered (MEM-06).

@@ -38,9 +38,9 @@ IssueResult TensorUnit::issue(std::uint32_t slot, const arch::Operation& operati
   const Cycle cycle = now();
   if (operation.code == OpCode::matmul_commit) {
     warp.multiplies.commit(cycle);
-    return wait(slot, arch::kMatmulGroups);
+    return waits_.begin(slot, arch::kMatmulGroups);
   }
-  if (operation.code == OpCode::matmul_wait) return wait(slot, operation.count);
+  if (operation.code == OpCode::matmul_wait) return waits_.begin(slot, operation.count);
 
   const arch::MatmulTile& tile = operation.tile;
   if (!tile_exists(tile)) return IssueResult::fault(FaultKind::unsupported, 0, 0);
@@ -82,19 +82,6 @@ IssueResult TensorUnit::enter(std::uint32_t slot, const arch::Operation& operati
   if (!its.stalls) return IssueResult::goes_on(next);
   warp.wait = WarpWait::tensor;
   warp.since = next;
-  return IssueResult::blocks();
-}
-
-IssueResult TensorUnit::wait(std::uint32_t slot, std::uint32_t groups) {
-  Warp& warp = warps_[slot];
-  const Cycle next = now() + 1;
-  const Cycle ready = warp.multiplies.ready(groups, now());
-  if (ready <= next) return IssueResult::done(next, next);
-  warp.write_results(next);
-  warp.wait = WarpWait::multiplies;
-  warp.since = next;
-  warp.groups_wanted = groups;
-  if (ready != kNever) peers_.scheduler.resume(slot, ready, stats_.stall_tensor);
   return IssueResult::blocks();
 }
 
@@ -176,11 +163,10 @@ void TensorUnit::over(const Multiply& multiply) {
     cta.last = std::max(cta.last, now());
     warp.multiplies.end(multiply.group, ready, true);
     sums_are_there(multiply, ready);
-    if (warp.wait == WarpWait::multiplies) {
-      const Cycle all = warp.multiplies.ready(warp.groups_wanted, now());
-      if (all != kNever) peers_.scheduler.resume(multiply.slot, all, stats_.stall_tensor);
-    } else if (warp.wait == WarpWait::registers) {
+    if (warp.wait == WarpWait::registers) {
       peers_.scheduler.prepare(multiply.slot, warp.since, stats_.stall_tensor);
+    } else {
+      waits_.consider(multiply.slot);
     }
   }
   peers_.supervisor.check_end(cta, now());

@@ -9,6 +9,7 @@
 #include "arch/warp_program.h"
 #include "common/timebase.h"
 #include "sm/alu.h"
+#include "sm/group_wait.h"
 #include "sm/issue_unit.h"
 #include "sm/l2_port.h"
 #include "sm/shared_memory.h"
@@ -32,7 +33,10 @@ class TensorUnit final : private SmUnit, public IssueUnit, private EventHandler 
     IssuePort& port;
   };
   TensorUnit(const UnitContext& context, const Peers& peers)
-      : SmUnit(context), peers_(peers), tile_costs_(peers.swizzles) {}
+      : SmUnit(context),
+        peers_(peers),
+        tile_costs_(peers.swizzles),
+        waits_(context, peers.scheduler, &Warp::multiplies, WarpWait::multiplies, context.stats.stall_tensor) {}
 
   IssueResult issue(std::uint32_t slot, const arch::Operation& operation) override;
   // For messages: multiplies at the tensor core of the warp's partition, and behind it.
@@ -60,7 +64,6 @@ class TensorUnit final : private SmUnit, public IssueUnit, private EventHandler 
   const char* handler_name() const override { return name_; }
   void on_event(std::uint32_t kind, std::uint64_t partition) override;
   IssueResult enter(std::uint32_t slot, const arch::Operation& operation);
-  IssueResult wait(std::uint32_t slot, std::uint32_t groups);
   void begin(std::uint32_t partition);
   void hold(Core& core, Cycle until);
   void end(std::uint32_t partition);
@@ -74,6 +77,7 @@ class TensorUnit final : private SmUnit, public IssueUnit, private EventHandler 
 
   Peers peers_;
   TileCosts tile_costs_;
+  GroupWait waits_;
   std::array<Core, kSubPartitions> cores_;
 };
 

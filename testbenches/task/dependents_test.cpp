@@ -113,6 +113,11 @@ TEST_CASE("who waits for the kernel before it is said; a reset forgets it", "[ta
   CHECK(none.empty());
   dependents.over(3);
   CHECK(wakes.woken.empty());
+  // Of the numbers before the reset none is over any more.
+  dependents.reset();
+  dependents.launched(4, 3);
+  dependents.asked(4, 1);
+  CHECK(wakes.woken.empty());
 }
 
 // Kernels, holds and waits in streams, of which kernels may be programmatic: one starts ahead of the end of the
