@@ -22,8 +22,10 @@ using heddle::TimingMode;
 using heddle::WaitGraph;
 using heddle::protocol::SubmitKind;
 using heddle::protocol::SubmitPacket;
+using heddle::protocol::TaskKind;
 using heddle::task::Dependents;
 using heddle::task::StreamTable;
+using heddle::task::Task;
 using heddle::task::TaskParams;
 using namespace heddle::test;
 
@@ -118,6 +120,25 @@ TEST_CASE("who waits for the kernel before it is said; a reset forgets it", "[ta
   dependents.launched(4, 3);
   dependents.asked(4, 1);
   CHECK(wakes.woken.empty());
+}
+
+TEST_CASE("the last of a grid's CTAs to let the kernel behind it go does, where no CTA may have to come back",
+          "[task]") {
+  Wakes wakes;
+  for (const bool preempts : {false, true}) {
+    const Dependents dependents(wakes.sink, preempts);
+    for (const bool queue : {false, true}) {
+      for (const auto kind : {TaskKind::grid, TaskKind::restore}) {
+        CAPTURE(preempts, queue, kind);
+        Task task;
+        task.packet.kind = kind;
+        task.packet.grid = {3, 2, 1};
+        if (queue) task.queue.emplace();
+        const bool does = !preempts && !queue && kind == TaskKind::grid;
+        for (std::uint32_t i = 1; i <= 6; ++i) REQUIRE(dependents.cta_lets_go(task) == (does && i == 6));
+      }
+    }
+  }
 }
 
 // Kernels, holds and waits in streams, of which kernels may be programmatic: one starts ahead of the end of the
