@@ -417,9 +417,12 @@ class ListProgram : public arch::WarpProgram {
   ListProgram& exit() { return plain(arch::OpCode::exit, {}); }
   // An operation with nothing but its code: for those that are refused.
   ListProgram& other(arch::OpCode code) { return plain(code, {}); }
-  ListProgram& launch_dependents() {
+  ListProgram& launch_dependents(const Lanes& lanes = {}) {
     lets_go_ = true;
-    return plain(arch::OpCode::launch_dependents, {});
+    return step({arch::OpCode::launch_dependents, arch::Unit::none, {}, {}, {}},
+                [=](const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) {
+                  if (lanes) operation.lanes &= lanes(Warp{place, state});
+                });
   }
   ListProgram& grid_dependency_wait() { return plain(arch::OpCode::grid_dependency_wait, {}); }
 

@@ -137,6 +137,43 @@ TEST_CASE("a kernel that does not wait may run to its end first, and ends behind
   CHECK(results.at(c).start >= results.at(b).end);
 }
 
+// The first CTA is over soon, the second one late.
+TEST_CASE("a kernel starts once every CTA before it has let it go, or is over", "[system]") {
+  struct Case {
+    std::vector<std::uint32_t> soon;  // how often CTAs let it go before the second one's work
+    std::uint32_t late;               // and how often the second one does behind that
+    bool early;                       // the kernel starts before that work ends
+  };
+  for (const Case& its : {Case{{1, 1}, 0, true}, Case{{0, 1}, 0, true}, Case{{2, 0}, 1, false}, Case{{3, 0}, 0, false},
+                          Case{{0, 0}, 1, false}, Case{{0, 3}, 0, true}}) {
+    CAPTURE(its.soon, its.late);
+    SimFixture fixture;
+    GpuLab lab(preset_params("small"));
+    const auto of = [](std::uint32_t cta, bool does) {
+      return [=](const Warp& warp) { return does && warp.place.cta == cta ? ~arch::LaneMask{0} : arch::LaneMask{0}; };
+    };
+    auto first = std::make_shared<ListProgram>(2);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      for (std::uint32_t cta = 0; cta < 2; ++cta) first->launch_dependents(of(cta, i < its.soon[cta]));
+    }
+    first->step({arch::OpCode::compute, arch::Unit::int32, {}, {}, {}},
+                [](const arch::WarpPlace& place, arch::WarpState&, arch::Operation& operation) {
+                  operation.count = place.cta == 0 ? 1 : 20'000;
+                });
+    first->launch_dependents(of(1, its.late > 0)).exit();
+    auto second = std::make_shared<ListProgram>(2);
+    second->compute(arch::Unit::int32, 10).exit();
+    const std::uint32_t a = lab.submit(lab.packet(first, {2, 1, 1}, {32, 1, 1}));
+    protocol::SubmitPacket packet = lab.packet(second, {1, 1, 1}, {32, 1, 1});
+    packet.programmatic = true;
+    const std::uint32_t b = lab.submit(packet);
+    run_until_idle();
+    const auto& results = lab.host.results;
+    REQUIRE(results.at(a).end - results.at(a).start > 10'000'000);  // picoseconds
+    CHECK((results.at(b).start + 5'000'000 < results.at(a).end) == its.early);
+  }
+}
+
 TEST_CASE("a machine that is reset while kernels run ahead starts anew", "[system]") {
   SimFixture fixture;
   GpuLab lab(preset_params("small"));
