@@ -46,7 +46,6 @@ class L2Core : private L2WriteBuffer::Listener {
   void answer(const Command& command, int status, const std::uint8_t* data);
   std::vector<Served>& served() { return served_; }
 
-  bool has_command() const { return !commands_.empty(); }
   std::size_t commands() const { return commands_.size(); }  // that have not been taken
   Command take_command() { return commands_.pop(); }
   // The bytes of a write, as an image of its line.

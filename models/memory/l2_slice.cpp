@@ -306,7 +306,7 @@ void L2Slice::on_response_room(std::uint32_t port, Cycle when) {
 }
 
 void L2Slice::send_commands() {
-  while (core_.has_command() && memory_.can_send()) {
+  while (core_.commands() > 0 && memory_.can_send()) {
     const L2Command command = core_.take_command();
     if (twin_ != nullptr && twin_->foreign(command.line)) {
       twin_->way.fetch(command);
@@ -348,7 +348,7 @@ void L2Slice::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t port,
   stats_.requests.add();
   if (!functional_.blocking(payload, port, delay, direct_)) return;
   // Requests that are no calls may be under way at the same time.
-  if (core_.has_command() || !core_.served().empty()) domain_.schedule(now(), *this, kDrain);
+  if (core_.commands() > 0 || !core_.served().empty()) domain_.schedule(now(), *this, kDrain);
 }
 
 unsigned L2Slice::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t port) {

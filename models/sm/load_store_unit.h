@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "sm/accesses.h"
-#include "sm/group_wait.h"
 #include "sm/issue_unit.h"
 #include "sm/l1_cache.h"
 #include "sm/l2_port.h"
 #include "sm/shared_memory.h"
 #include "sm/warp.h"
+#include "sm/warp_scheduler.h"
 
 namespace heddle::sm {
 
@@ -24,7 +24,6 @@ class Faults;
 class FenceUnit;
 class GlobalPath;
 class MbarrierUnit;
-class WarpScheduler;
 
 class LoadStoreUnit final : private SmUnit, public IssueUnit, public AccessClient {
  public:

@@ -9,11 +9,11 @@
 #include "arch/warp_program.h"
 #include "common/timebase.h"
 #include "sm/alu.h"
-#include "sm/group_wait.h"
 #include "sm/issue_unit.h"
 #include "sm/l2_port.h"
 #include "sm/shared_memory.h"
 #include "sm/sm_params.h"
+#include "sm/warp_scheduler.h"
 
 namespace heddle::sm {
 

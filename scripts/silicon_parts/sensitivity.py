@@ -61,7 +61,8 @@ class Sensitivity:
         found = {}
         for factor in (1 - STEP, 1 + STEP):
             def ask(paths, factor=factor):
-                changes = {path: scaled(self.runs.parameter(first["gpu"], path), factor, self.whole[path]) for path in paths}
+                values = {path: self.runs.parameter(first["gpu"], path) for path in paths}
+                changes = {path: scaled(value, factor, self.whole[path]) for path, value in values.items() if value != 0}
                 return self.runs.results(self.runs.command(first, changes, brief=True))
             for path, figures in movers(ask, base, self.varied()).items():
                 found[path, factor] = [

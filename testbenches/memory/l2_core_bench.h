@@ -44,7 +44,7 @@ class LooseMemory final : public memory::L2Memory {
   }
 
   void start(L2Core& core) {
-    while (core.has_command()) {
+    while (core.commands() > 0) {
       Transfer transfer;
       transfer.command = core.take_command();
       if (transfer.command.is_write()) {
