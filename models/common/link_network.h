@@ -32,6 +32,8 @@ class LinkPace {
 
   // True if a packet can begin in cycle `now`. Times of calls do not go back.
   bool free_at(Cycle now) const { return used_at(now) < per_cycle_; }
+  // Something of that cycle has been taken.
+  bool busy_at(Cycle now) const { return used_at(now) > 0; }
   // The first such cycle, `now` or later.
   Cycle earliest(Cycle now) const {
     if (now < cycle_) now = cycle_;

@@ -13,11 +13,17 @@
 
 namespace heddle {
 
-// How time is spent. Both modes do the same work and leave the same results.
+// How time is spent. All modes do the same work and leave the same results.
 enum class TimingMode {
-  at,  // approximately timed: every link and decision costs its cycles
-  lt,  // loosely timed, for virtual platforms: links and decisions are free, only work takes time
+  at,    // approximately timed: every link and decision costs its cycles
+  fast,  // the same, but an access to memory is one call, which reserves what it needs on its way (ReservedLink)
+  lt,    // loosely timed, for virtual platforms: links and decisions are free, only work takes time
 };
+
+// Links and decisions take their cycles.
+constexpr bool has_costs(TimingMode mode) { return mode != TimingMode::lt; }
+// Accesses to memory are calls, done when they return.
+constexpr bool has_calls(TimingMode mode) { return mode != TimingMode::at; }
 
 // State that a reset returns to what it was after elaboration.
 class Resettable {
@@ -50,8 +56,8 @@ class Timebase {
   Cycle now() const { return draining_ ? queue_.now() : outside_now(); }
   // When a cycle begins.
   virtual Picoseconds time_of(Cycle cycle) const = 0;
-  // Cycles of a link or a decision: what `at` spends and `lt` does not.
-  Cycle cost(Cycle cycles) const { return mode_ == TimingMode::at ? cycles : 0; }
+  // Cycles of a link or a decision.
+  Cycle cost(Cycle cycles) const { return has_costs(mode_) ? cycles : 0; }
 
   void schedule(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument = 0) {
     if (draining_) {

@@ -36,7 +36,7 @@ Launcher::Launcher(const CwdContext& context, TaskTable& table, MachineLedger& m
       links_(links),
       bits_(context.params, context.topology),
       generators_(context.topology.gpcs(), context.timebase.cost(context.params.mask_cycles)),
-      port_(lanes(context), context.timebase.mode() == TimingMode::at ? context.params.cta_commits : 0),
+      port_(lanes(context), heddle::has_costs(context.timebase.mode()) ? context.params.cta_commits : 0),
       stats_(context.observation.stats, context.stat_prefix) {
   for (std::uint32_t g = 0; g < context.topology.gpcs(); ++g) {
     extra_distance_.push_back(context.timebase.cost(context.params.distance_of(g) - context.params.nearest_gpc()));

@@ -44,7 +44,7 @@ CgaUnit::CgaUnit(Timebase& timebase, const GpcParams& params, protocol::GpcId gp
           module),
       residency_(params.cga_ids),
       wide_(timebase, gpc, barrier_ways_, links.orders, links.reports),
-      port_(timebase.mode() == TimingMode::at ? params.barrier_arrivals : 0),
+      port_(heddle::has_costs(timebase.mode()) ? params.barrier_arrivals : 0),
       stats_(timebase.observation().stats, path) {}
 
 // CGA-01, CGA-02. The distributor reserves both before it launches, so that no CGA stalls here unless a distributor of

@@ -25,7 +25,7 @@ std::vector<std::uint32_t> tpcs_of(const std::vector<MpcPlace>& mpcs) {
 
 // In lt mode nothing of a launch takes time.
 StageClock stage(const Domain& domain, double per_cycle) {
-  return StageClock::of_rate(domain.mode() == TimingMode::at ? per_cycle : 0);
+  return StageClock::of_rate(heddle::has_costs(domain.mode()) ? per_cycle : 0);
 }
 
 std::uint32_t ctas_of(const protocol::LaunchPacket& launch) {

@@ -46,7 +46,7 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       residents_(std::size_t{place.sms} * place.cta_slots),
       residency_(params.cga_ids),
       raster_(params.delta_bits, divide_cycles(domain, params), domain.cost(params.raster_cycles)),
-      starts_(place.sms, StageClock::of_rate(domain.mode() == TimingMode::at ? params.cta_starts : 0)),
+      starts_(place.sms, StageClock::of_rate(heddle::has_costs(domain.mode()) ? params.cta_starts : 0)),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
   launch_in.on_packet_ahead<Mpc, &Mpc::on_launch>(*this);
   local_in.on_packet_ahead<Mpc, &Mpc::on_local>(*this);

@@ -41,9 +41,9 @@ std::vector<std::uint32_t> tpcs_of(const arch::Topology::Gpc& gpc) {
 
 SmLinks::SmLinks(LinkNetwork& network, const SmNetworkParams& params, TimingMode mode, const arch::Topology::Gpc& gpc,
                  const std::vector<Cycle>& distance)
-    : sms_(gpc.sms), queue_(params.queue), bandwidth_(mode == TimingMode::at ? params.bandwidth : kFree) {
+    : sms_(gpc.sms), queue_(params.queue), bandwidth_(mode != TimingMode::lt ? params.bandwidth : kFree) {
   const std::vector<std::uint32_t> tpcs = tpcs_of(gpc);
-  const double between = mode == TimingMode::at ? params.between_tpcs(sms_) : 0;
+  const double between = mode != TimingMode::lt ? params.between_tpcs(sms_) : 0;
   const std::uint32_t middle = sms_;  // its link, if there is one
   for (std::uint32_t to = 0; to < sms_; ++to) {
     const std::uint32_t link = network.add_link(fmt::format("into SM {}", gpc.sm_ids[to]), bandwidth_);

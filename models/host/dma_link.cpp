@@ -20,7 +20,7 @@ DmaLink::DmaLink(const char* name, Domain& domain, Socket& socket, const HubPara
       socket_(socket),
       tag_limit_(params.link_tags),
       latency_(domain.cost(domain.clock().cycles_for_ns(params.link_latency))),
-      timed_(domain.mode() == TimingMode::at),
+      timed_(heddle::has_costs(domain.mode())),
       stray_(stray),
       listener_(listener),
       out_(bytes_per_cycle(params, domain)),

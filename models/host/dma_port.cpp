@@ -49,7 +49,7 @@ DmaPort::DmaPort(const sc_core::sc_module_name& name, Domain& domain, const std:
       params_(params),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),
       link_(this->name(), domain, socket, params, stats_.stray, *this) {
-  if (domain.mode() == TimingMode::at) return;
+  if (heddle::has_costs(domain.mode())) return;
   SC_HAS_PROCESS(DmaPort);
   SC_THREAD(run);
 }

@@ -45,7 +45,8 @@ MemoryHub::MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const 
       params_(params),
       map_(map),
       latency_(domain.cost(params.latency)),
-      timed_(domain.mode() == TimingMode::at),
+      has_costs_(heddle::has_costs(domain.mode())),
+      calls_(heddle::has_calls(domain.mode())),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),
       clients_(clients),
       dma_("dma", domain, path + ".dma", params),
@@ -189,7 +190,7 @@ void MemoryHub::arm(Cycle when) {
 void MemoryHub::pump() {
   armed_ = kNever;
   Cycle next = kNever;
-  if (timed_) flush_.send();
+  if (!calls_) flush_.send();
   const auto clients = static_cast<std::uint32_t>(clients_.size());
   for (const Way way : {kDevice, kHost}) {
     std::uint32_t idle = 0;
@@ -255,8 +256,8 @@ bool MemoryHub::pump_device(std::uint32_t number, Cycle& next) {
     return true;
   }
   const std::uint32_t slice = map_.slice_of(address);
-  if (timed_ && !slices_[slice]->can_send()) return false;  // it will tell
-  if (timed_ && !out_.free_at(now())) {
+  if (!calls_ && !slices_[slice]->can_send()) return false;  // it will tell
+  if (has_costs_ && !out_.free_at(now())) {
     next = std::min(next, out_.earliest(now()));
     return false;
   }
@@ -267,20 +268,25 @@ bool MemoryHub::pump_device(std::uint32_t number, Cycle& next) {
     first.payload->set_address(address);
   }
   stats_.device.add();
-  if (!timed_) {
+  if (has_costs_) out_.take(now(), request_bytes(*first.payload));
+  if (calls_) {
     call_slice(slot, slice);
     return true;
   }
-  out_.take(now(), request_bytes(*first.payload));
   slices_[slice]->send(*first.payload, now() + latency_);
   return true;
 }
 
 void MemoryHub::call_slice(std::uint32_t number, std::uint32_t slice) {
   tlm::tlm_generic_payload& payload = *slots_[number].payload;
-  sc_core::sc_time delay = domain_.delay_until(now());
+  sc_core::sc_time delay = domain_.delay_until(now() + latency_);
   slices_[slice]->blocking(payload, delay);
-  respond_in(number, payload.get_response_status(), std::max(domain_.cycle_after(delay), now()));
+  const Cycle arrival = std::max(domain_.cycle_after(delay), now());
+  if (has_costs_) {
+    domain_.schedule(arrival, *this, kAnswer, number);
+  } else {
+    respond_in(number, payload.get_response_status(), arrival);
+  }
 }
 
 bool MemoryHub::pump_host(std::uint32_t number, Cycle& next) {

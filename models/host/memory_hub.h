@@ -141,7 +141,8 @@ class MemoryHub : public Block, private HubFlush::Listener {
   const HubParams params_;
   const arch::AddressMap& map_;
   const Cycle latency_;
-  const bool timed_;
+  const bool has_costs_;
+  const bool calls_;  // slices are called
   Statistics stats_;
   protocol::RequestPool pool_;
   std::vector<Client> clients_;

@@ -28,10 +28,10 @@ void HubFlush::begin() {
     request.extension.action = protocol::MemoryAction::write_back;
     part = {&request, false};
   }
-  if (domain_.mode() == TimingMode::at) {
-    send();
-  } else {
+  if (heddle::has_calls(domain_.mode())) {
     call();
+  } else {
+    send();
   }
 }
 
@@ -43,9 +43,9 @@ void HubFlush::send() {
   }
 }
 
-// Loosely timed: all at the same time, and over with the last.
+// All at the same time, and over with the last.
 void HubFlush::call() {
-  const sc_core::sc_time start = domain_.delay_until(domain_.now());
+  const sc_core::sc_time start = domain_.delay_until(domain_.now() + latency_);
   for (std::uint32_t slice = 0; slice < parts_.size(); ++slice) {
     parts_[slice].sent = true;
     sc_core::sc_time delay = start;

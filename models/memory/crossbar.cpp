@@ -16,21 +16,21 @@ Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const st
       owners_(owners),
       header_bytes_(params.header_bytes),
       routes_(params, topology, map),
-      requests_(this->name(), domain, params, routes_,
-                {counter("withheld", "requests", "requests of SMs whose END_REQ had to wait for room"),
-                 histogram("request_cycles", "cycles", "time of requests in the crossbar"),
-                 counter("bulk.request_bytes", "bytes", "requests of tensor memory access units"), owners},
-                *this, places),
-      responses_(this->name(), domain, params, routes_, topology,
-                 {histogram("response_cycles", "cycles", "time of responses in the crossbar"),
-                  counter("bulk.response_bytes", "bytes",
-                          "responses to tensor memory access units, before multicasts are copied"),
-                  {counter("multicast_reads", "reads", "reads whose data went to SMs by multicast"),
-                   counter("multicast_packets", "packets", "packets of data that multicasts have brought to SMs"),
-                   {counter("sm_bytes", "bytes", "responses and copies that passed the links of SMs"),
-                    counter("bulk.sm_bytes", "bytes",
-                            "responses and copies for tensor memory access units that passed the links of SMs")}},
-                  owners}) {
+      request_counters_{counter("withheld", "requests", "requests of SMs whose END_REQ had to wait for room"),
+                        histogram("request_cycles", "cycles", "time of requests in the crossbar"),
+                        counter("bulk.request_bytes", "bytes", "requests of tensor memory access units"), owners},
+      response_counters_{
+          histogram("response_cycles", "cycles", "time of responses in the crossbar"),
+          counter("bulk.response_bytes", "bytes",
+                  "responses to tensor memory access units, before multicasts are copied"),
+          {counter("multicast_reads", "reads", "reads whose data went to SMs by multicast"),
+           counter("multicast_packets", "packets", "packets of data that multicasts have brought to SMs"),
+           {counter("sm_bytes", "bytes", "responses and copies that passed the links of SMs"),
+            counter("bulk.sm_bytes", "bytes",
+                    "responses and copies for tensor memory access units that passed the links of SMs")}},
+          owners},
+      requests_(this->name(), domain, params, routes_, request_counters_, *this, places),
+      responses_(this->name(), domain, params, routes_, topology, response_counters_) {
   for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) {
     for (const char* port : {"sm_in", "bulk_in"}) {
       const auto number = static_cast<std::uint32_t>(ports_.size());
@@ -52,23 +52,31 @@ Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const st
     requests_.add_slice(out);
     responses_.add_slice(out);
   }
-  count_bytes(requests_.network(), requests_.ports(), "request");
-  count_bytes(responses_.network(), responses_.ports(), "response");
+  count_bytes(requests_.network(), requests_.ports(), "request", request_bytes_);
+  count_bytes(responses_.network(), responses_.ports(), "response", response_bytes_);
+  if (domain.mode() == TimingMode::fast) {
+    calendars_ = std::make_unique<CrossbarCalendars>(params, topology, routes_, requests_.ports(), responses_.ports());
+  }
 }
 
 Crossbar::~Crossbar() = default;
 
-void Crossbar::count_bytes(LinkNetwork& network, const CrossbarRoutes::Ports& ports, const char* what) {
+void Crossbar::count_bytes(LinkNetwork& network, const CrossbarRoutes::Ports& ports, const char* what,
+                           LinkBytes& counters) {
   for (std::uint32_t gpc = 0; gpc < routes_.gpcs(); ++gpc) {
-    network.count_link(ports.gpcs[gpc], counter(fmt::format("gpc{}.{}_bytes", gpc, what), "bytes",
-                                                fmt::format("{}s that passed the link of GPC {}", what, gpc)));
+    Counter& bytes = counter(fmt::format("gpc{}.{}_bytes", gpc, what), "bytes",
+                             fmt::format("{}s that passed the link of GPC {}", what, gpc));
+    counters.gpcs.push_back(&bytes);
+    network.count_link(ports.gpcs[gpc], bytes);
   }
   const std::uint32_t partitions = routes_.partitions();
+  counters.crossings.resize(std::size_t{partitions} * partitions);
   for (std::uint32_t from = 0; from < partitions; ++from) {
     for (std::uint32_t to = 0; to < partitions; ++to) {
       if (from == to) continue;
       Counter& bytes = counter(fmt::format("crossing{}to{}.{}_bytes", from, to, what), "bytes",
                                fmt::format("{}s that crossed from partition {} to {}", what, from, to));
+      counters.crossings[from * partitions + to] = &bytes;
       for (const std::uint32_t buffer : ports.crossing_buffers[from * partitions + to]) {
         network.count_buffer(buffer, bytes);
       }
@@ -100,8 +108,12 @@ bool Crossbar::on_response(tlm::tlm_generic_payload& payload, std::uint32_t slic
 void Crossbar::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay) {
   const std::uint32_t sm = port / 2;
   const std::uint32_t slice = routes_.slice_for(sm, payload.get_address());
-  const sc_core::sc_time way = sc_core::sc_time::from_value(domain_.clock().period().value() * latency(sm, slice));
   protocol::MemoryExtension* extension = protocol::extension_of(payload);
+  if (calendars_ != nullptr) {
+    protocol::MemoryExtension none;
+    return call(payload, extension == nullptr ? none : *extension, port, slice, delay);
+  }
+  const sc_core::sc_time way = sc_core::sc_time::from_value(domain_.clock().period().value() * latency(sm, slice));
   if (extension != nullptr && extension->posted) {
     extension->posted = false;
     accepted(payload, sm, std::max(domain_.cycle_after(delay), now()) + routes_.near_round_trip());
@@ -118,6 +130,49 @@ void Crossbar::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t port
   CrossbarMulticast& multicast = responses_.multicast();
   if (extension == nullptr || extension->multicast == 0 || !multicast.accepts(payload, *extension, sm)) return;
   multicast.deliver(payload, *extension, sm, std::max(domain_.cycle_after(delay), now()));
+}
+
+// The whole way at once. What it needs of links is taken now, for when it comes there.
+void Crossbar::call(tlm::tlm_generic_payload& payload, protocol::MemoryExtension& extension, std::uint32_t port,
+                    std::uint32_t slice, sc_core::sc_time& delay) {
+  const std::uint32_t sm = port / 2;
+  const bool bulk = port % 2 != 0;
+  const std::uint32_t gpc = routes_.gpc_of_sm(sm);
+  const std::size_t there = routes_.partition_of_gpc(gpc) * routes_.partitions() + routes_.partition_of_slice(slice);
+  const std::size_t back = routes_.partition_of_slice(slice) * routes_.partitions() + routes_.partition_of_gpc(gpc);
+  const Cycle departure = std::max(domain_.cycle_after(delay), now());
+  const std::uint32_t asked = request_bytes(payload, extension, header_bytes_);
+  const CrossbarCalendars::Request way = calendars_->request(sm, slice, asked, departure);
+  request_counters_.cycles.add(way.arrival - departure);
+  if (bulk) request_counters_.bulk.add(asked);
+  if (owners_ != nullptr) owners_->of(extension.subcontext).request_bytes.add(asked);
+  request_bytes_.gpcs[gpc]->add(asked);
+  if (request_bytes_.crossings[there] != nullptr) request_bytes_.crossings[there]->add(asked);
+  if (extension.posted) {
+    extension.posted = false;
+    accepted(payload, sm, way.at_gpc + routes_.posted_latency());
+  }
+
+  delay = domain_.delay_until(way.arrival);
+  slice_out_[slice]->blocking(payload, delay);
+  const Cycle begin = std::max(domain_.cycle_after(delay), now());
+  const std::uint32_t answered = response_bytes(payload, extension, header_bytes_);
+  response_bytes_.gpcs[gpc]->add(answered);
+  if (response_bytes_.crossings[back] != nullptr) response_bytes_.crossings[back]->add(answered);
+  CrossbarMulticast& multicast = responses_.multicast();
+  Cycle arrival = 0;
+  if (extension.multicast != 0 && multicast.accepts(payload, extension, sm)) {
+    arrival = multicast.deliver(payload, extension, sm, calendars_->to_gpc(gpc, slice, answered, begin), answered,
+                                *calendars_);
+  } else {
+    arrival = calendars_->response(sm, slice, answered, bulk, begin);
+    response_counters_.multicasts.links.all.add(answered);
+    if (bulk) response_counters_.multicasts.links.bulk.add(answered);
+  }
+  response_counters_.cycles.add(arrival - begin);
+  if (bulk) response_counters_.bulk.add(answered);
+  if (owners_ != nullptr) owners_->of(extension.subcontext).response_bytes.add(answered);
+  delay = domain_.delay_until(arrival);
 }
 
 // A reference to the payload goes along.
@@ -151,6 +206,7 @@ unsigned Crossbar::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t /*p
 void Crossbar::reset() {
   requests_.reset();
   responses_.reset();
+  if (calendars_ != nullptr) calendars_->reset();
   entered_ = 0;
 }
 

@@ -11,6 +11,7 @@
 #include "common/block.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
+#include "memory/crossbar_calendars.h"
 #include "memory/crossbar_paths.h"
 #include "memory/crossbar_routes.h"
 #include "memory/memory_params.h"
@@ -62,16 +63,28 @@ class Crossbar : public Block, private CrossbarRequests::Poster {
   unsigned on_debug(tlm::tlm_generic_payload& payload, std::uint32_t port);
   void on_event(std::uint32_t, std::uint64_t) override {}
   void accepted(tlm::tlm_generic_payload& payload, std::uint32_t sm, Cycle when) override;
+  void call(tlm::tlm_generic_payload& payload, protocol::MemoryExtension& extension, std::uint32_t port,
+            std::uint32_t slice, sc_core::sc_time& delay);
 
+  // Of one direction.
+  struct LinkBytes {
+    std::vector<Counter*> gpcs;
+    std::vector<Counter*> crossings;  // by source partition * partitions + target; null within a partition
+  };
   void add_waits(const LinkNetwork& network, bool requests, WaitGraph& graph) const;
-  void count_bytes(LinkNetwork& network, const CrossbarRoutes::Ports& ports, const char* what);
+  void count_bytes(LinkNetwork& network, const CrossbarRoutes::Ports& ports, const char* what, LinkBytes& bytes);
 
   const arch::AddressMap& map_;
   OwnerAccounts* const owners_;
   const std::uint32_t header_bytes_;
   const CrossbarRoutes routes_;
+  const CrossbarRequests::Counters request_counters_;
+  const CrossbarResponses::Counters response_counters_;
   CrossbarRequests requests_;
   CrossbarResponses responses_;
+  std::unique_ptr<CrossbarCalendars> calendars_;  // null: requests are no calls, or take no time
+  LinkBytes request_bytes_;
+  LinkBytes response_bytes_;
   std::vector<std::unique_ptr<MemoryIn>> ports_;  // two for each SM
   std::vector<std::unique_ptr<PacketOut<protocol::BulkDataPacket>>> multicast_out_;
   std::vector<std::unique_ptr<MemoryOut>> slice_out_;

@@ -112,6 +112,25 @@ void CrossbarMulticast::deliver(tlm::tlm_generic_payload& payload, const protoco
   bits::for_each(extension.multicast, [&](std::uint32_t bit) { send_copy(payload, gpc.sm_ids[bit], bit, arrival); });
 }
 
+Cycle CrossbarMulticast::deliver(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
+                                 std::uint32_t sm, Cycle when, std::uint32_t bytes, CrossbarCalendars& calendars) {
+  const arch::Topology::Gpc& gpc = topology_.gpc(topology_.sm(sm).gpc);
+  counters_.reads.add();
+  when += calendars.round_trip();
+  Cycle own = kNever;
+  const auto make = [&](std::uint32_t target, std::uint32_t size) {
+    counters_.links.all.add(size);
+    counters_.links.bulk.add(size);
+    return calendars.copy(target, size, when);
+  };
+  bits::for_each(extension.multicast, [&](std::uint32_t bit) {
+    const Cycle arrival = make(gpc.sm_ids[bit], bytes);
+    if (gpc.sm_ids[bit] == sm) own = arrival;
+    send_copy(payload, gpc.sm_ids[bit], bit, arrival);
+  });
+  return own != kNever ? own : make(sm, header_bytes_ + extension.carried);
+}
+
 void CrossbarMulticast::expect(std::uint32_t gpc, Cycle when) {
   if (when >= gpcs_[gpc].awaited) return;
   gpcs_[gpc].awaited = when;

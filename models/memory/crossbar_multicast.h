@@ -9,6 +9,7 @@
 #include "common/link_network.h"
 #include "common/packet_port.h"
 #include "common/timebase.h"
+#include "memory/crossbar_calendars.h"
 #include "memory/crossbar_routes.h"
 #include "protocol/memory_request.h"
 #include "protocol/sm_tmau.h"
@@ -60,6 +61,10 @@ class CrossbarMulticast final : private EventHandler {
   bool accepts(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension, std::uint32_t sm) const;
   // One that `sm` has asked for is at the GPC's link. Says whether its next one may follow.
   bool eject(std::uint32_t sm, const LinkPacket& packet, Cycle now);
+  // All copies of what is at the GPC's link at `when`, for a read that is a call. Returns when the asking SM has its
+  // own, or hears of them.
+  Cycle deliver(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension, std::uint32_t sm,
+                Cycle when, std::uint32_t bytes, CrossbarCalendars& calendars);
   // All copies at once, for a blocking read.
   void deliver(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension, std::uint32_t sm,
                Cycle arrival);

@@ -12,9 +12,6 @@ namespace heddle::memory {
 
 namespace {
 
-constexpr std::uint32_t kSectorBytes = 32;
-constexpr std::uint32_t kSectors = HbmMap::kLineBytes / kSectorBytes;
-
 HbmMap map_of(const HbmParams& params, std::uint64_t bytes, std::uint32_t slices, const arch::Instances& instances) {
   params.check();
   const HbmTable& table = table_of(params.standard);
@@ -27,37 +24,6 @@ HbmMap map_of(const HbmParams& params, std::uint64_t bytes, std::uint32_t slices
     map.add_part(instances.base(i), instances.base(i + 1), instances.channels_of(i, slices, params.channels));
   }
   return map;
-}
-
-// Of the payload's byte enables from index `from` to `to`.
-std::uint64_t count_enabled(const tlm::tlm_generic_payload& payload, std::uint64_t from, std::uint64_t to) {
-  const unsigned char* enables = payload.get_byte_enable_ptr();
-  const std::uint64_t pattern = payload.get_byte_enable_length();
-  std::uint64_t count = 0;
-  if (to <= pattern) {
-    for (std::uint64_t i = from; i < to; ++i) count += enables[i] == TLM_BYTE_ENABLED ? 1U : 0U;
-  } else {
-    for (std::uint64_t i = from; i < to; ++i) count += enables[i % pattern] == TLM_BYTE_ENABLED ? 1U : 0U;
-  }
-  return count;
-}
-
-// Sectors of the line at `line` that bytes [begin, end) of the payload's range touch, and those that they fill.
-void find_sectors(const tlm::tlm_generic_payload& payload, std::uint64_t line, std::uint64_t begin, std::uint64_t end,
-                  HbmAccess& access) {
-  const std::uint64_t address = payload.get_address();
-  const bool one_pass = payload.get_streaming_width() >= payload.get_data_length();
-  const bool masked = payload.get_byte_enable_ptr() != nullptr;
-  for (std::uint32_t sector = 0; sector < kSectors; ++sector) {
-    const std::uint64_t low = line + sector * kSectorBytes;
-    const std::uint64_t from = std::max(low, begin);
-    const std::uint64_t to = std::min(low + kSectorBytes, end);
-    if (from >= to) continue;
-    const std::uint64_t bytes = masked && one_pass ? count_enabled(payload, from - address, to - address) : to - from;
-    const auto bit = static_cast<std::uint8_t>(1U << sector);
-    if (bytes > 0) access.sectors |= bit;
-    if (bytes == kSectorBytes && (one_pass || !masked)) access.full |= bit;
-  }
 }
 
 }  // namespace
@@ -74,11 +40,9 @@ Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       request_cycles_(domain.clock().cycles_for_ns(params.request_latency)),
       response_cycles_(domain.clock().cycles_for_ns(params.response_latency)),
       access_cycles_(timing_.access / kTicksPerCycle),
-      blocking_write_(domain.clock().period() * static_cast<double>(request_cycles_ + response_cycles_)),
+      calls_(map_, timing_, request_cycles_, response_cycles_),
       port_requests_(params.port_requests),
       ports_(ports) {
-  const double unloaded = static_cast<double>(timing_.unloaded()) / static_cast<double>(kTicksPerCycle);
-  blocking_read_ = blocking_write_ + domain.clock().period() * unloaded;
   for (std::uint32_t port = 0; port < ports; ++port) {
     ports_[port].in = std::make_unique<MemoryIn>(fmt::format("in{}", port).c_str(), domain);
     ports_[port].in->connect<Hbm, &Hbm::on_request, &Hbm::on_room, &Hbm::on_blocking, &Hbm::on_debug>(*this, port);
@@ -90,6 +54,7 @@ Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     // Channels refresh one after the other, not all at once.
     const HbmTick first = timing_.refi * (channel + 1) / params.channels;
     channels_.emplace_back(HbmChannel(timing_, queues, counters_, first), shares);
+    if (domain.mode() == TimingMode::fast) calls_.add(queues, counters_, first);
   }
 }
 
@@ -174,7 +139,10 @@ void Hbm::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core:
   if (direct_.any()) direct_.end(payload.get_address(), payload.get_data_length());
   const bool good = access(storage_, payload);
   count(payload, good);
-  delay += good && payload.is_read() ? blocking_read_ : blocking_write_;
+  const Cycle arrival = std::max(domain_.cycle_after(delay), now());
+  const Cycle answer = calls_.serve(payload, good, arrival);
+  if (good && payload.is_read()) stats_.read_latency.add(answer - arrival);
+  delay = domain_.delay_until(answer);
 }
 
 unsigned Hbm::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t) { return debug_access(storage_, payload); }
@@ -298,6 +266,7 @@ void Hbm::reset() {
     channel.sectors = 0;
     channel.clock.reset();
   }
+  calls_.reset();
 }
 
 void Hbm::collect_waits(WaitGraph& graph) const {

@@ -19,6 +19,7 @@
 #include "memory/direct_memory.h"
 #include "memory/fair_share.h"
 #include "memory/hbm_banks.h"
+#include "memory/hbm_calendar.h"
 #include "memory/hbm_channel.h"
 #include "memory/memory_params.h"
 
@@ -47,7 +48,9 @@ class Hbm : public Block {
   // Bytes per second that the pins carry.
   double peak() const;
   // Reads and writes of 32-byte sectors that one channel was asked for since the start: shows an uneven load.
-  std::uint64_t sectors_of(std::uint32_t channel) const { return channels_[channel].sectors; }
+  std::uint64_t sectors_of(std::uint32_t channel) const {
+    return channels_[channel].sectors + calls_.sectors_of(channel);
+  }
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset() override;
@@ -130,8 +133,7 @@ class Hbm : public Block {
   Cycle request_cycles_;
   Cycle response_cycles_;
   Cycle access_cycles_;
-  sc_core::sc_time blocking_write_;
-  sc_core::sc_time blocking_read_;
+  HbmCalls calls_;
   std::uint32_t port_requests_;
   std::vector<Port> ports_;
   std::vector<Channel> channels_;

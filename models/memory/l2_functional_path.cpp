@@ -53,17 +53,50 @@ class L2FunctionalPath::TimedMemory final : public L2Memory {
 };
 
 L2FunctionalPath::L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
-                                   const L2Params& params, const sc_core::sc_time& cycle, Counter& atomics,
-                                   L2Counters& counters)
-    : core_(core),
+                                   const L2Params& params, Domain& domain, Counter& atomics, L2Counters& counters)
+    : domain_(domain),
+      core_(core),
       memory_(memory),
+      turns_(params),
       map_(map),
       slice_(slice),
       atomics_(atomics),
       counters_(counters),
-      tag_delay_(cycle * static_cast<double>(params.tag_latency)),
-      data_delay_(cycle * static_cast<double>(params.data_latency)),
-      memory_delay_(cycle * static_cast<double>(params.memory_latency)) {}
+      tag_delay_(domain.clock().period() * static_cast<double>(params.tag_latency)),
+      data_delay_(domain.clock().period() * static_cast<double>(params.data_latency)),
+      memory_delay_(domain.clock().period() * static_cast<double>(params.memory_latency)) {
+  if (domain.mode() == TimingMode::fast) calendars_ = std::make_unique<L2Calendars>(params);
+}
+
+L2Calendars::L2Calendars(const L2Params&) : port_(kParts), way_in_(kParts) {}
+
+Cycle L2Calendars::take(const L2DataPort::Turn& turn, Cycle when) {
+  const Cycle begin = port_.take(when, static_cast<std::uint32_t>(turn.port * kParts));
+  if (turn.writing == 0) return begin;
+  return way_in_.take(begin, static_cast<std::uint32_t>(turn.writing * kParts));
+}
+
+void L2Calendars::reset() {
+  fills.reset();
+  port_.reset();
+  way_in_.reset();
+}
+
+// The access begins at the tags, and if it has to wait for memory, or for what others have asked of it, it takes the
+// port once more when that has come.
+void L2FunctionalPath::take_turn(const L2Access& access, const sc_core::sc_time& tags, bool from_memory,
+                                 sc_core::sc_time& delay) {
+  const Cycle wanted = std::max(domain_.cycle_after(delay), domain_.now());
+  Cycle when = wanted;
+  if (from_memory) {
+    calendars_->fills.note(access.line, when);
+  } else {
+    when = calendars_->fills.ready(access.line, when);
+  }
+  if (from_memory || when > wanted) calendars_->take({}, std::max(domain_.cycle_after(tags), domain_.now()));
+  when = calendars_->take(turns_.turn_of(access), when);
+  if (when > wanted) delay = domain_.delay_until(when);
+}
 
 bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay,
                                 DirectMemory* direct) {
@@ -73,6 +106,7 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t
   const bool served = status == tlm::TLM_OK_RESPONSE;
   if (twin_ == nullptr || twin_->counts(access)) counters_.count_request(access, served);
   delay += tag_delay_;
+  const sc_core::sc_time tags = delay;
   if (served) {
     end_grant(direct, access);
     if (twin_ != nullptr && twin_->blocking(access, payload, port, delay)) return true;
@@ -82,6 +116,7 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t
     if (memory.used() && access.kind != L2Access::Kind::prefetch) delay = memory.end();
     if (twin_ != nullptr && status != tlm::TLM_OK_RESPONSE && twin_->asks_home_blocking(access, payload, delay))
       return true;
+    if (calendars_ != nullptr) take_turn(access, tags, memory.used() && access.kind != L2Access::Kind::prefetch, delay);
     if (twin_ != nullptr) twin_->took_effect(access, port, delay);
     if (memory.used() && memory.is_copy(access.line)) delay -= data_delay_;  // what comes goes on as it comes
   }

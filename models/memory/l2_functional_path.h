@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "arch/address_map.h"
+#include "common/domain.h"
+#include "common/reservation.h"
 #include "memory/direct_memory.h"
 #include "memory/l2_core.h"
 #include "memory/l2_memory_port.h"
@@ -19,15 +22,36 @@ inline void end_grant(DirectMemory* direct, const L2Access& access) {
   direct->end(access.line * arch::kLineBytes, arch::kLineBytes);
 }
 
+// What calls take of a slice's data port, and of its way in.
+class L2Calendars {
+ public:
+  explicit L2Calendars(const L2Params& params);
+
+  // An access's turn, at `when` or later: returns the cycle.
+  Cycle take(const L2DataPort::Turn& turn, Cycle when);
+  void reset();
+
+  PendingFills fills;
+
+ private:
+  static constexpr std::uint32_t kParts = 256;  // of a cycle
+
+  ReservedLink port_;
+  ReservedLink way_in_;
+};
+
 class L2FunctionalPath {
  public:
   L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
-                   const L2Params& params, const sc_core::sc_time& cycle, Counter& atomics, L2Counters& counters);
+                   const L2Params& params, Domain& domain, Counter& atomics, L2Counters& counters);
   // The slice has a twin, whose lines can be here as copies.
   void use(L2Twin& twin) { twin_ = &twin; }
 
   // A whole transaction, done at once, that came by that port; its latency is added to `delay`. False: it was refused.
   bool blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay, DirectMemory* direct);
+  void reset() {
+    if (calendars_ != nullptr) calendars_->reset();
+  }
   // Without time or side effects, up to the end of the line. Returns the bytes done.
   unsigned debug(tlm::tlm_generic_payload& payload);
 
@@ -41,12 +65,16 @@ class L2FunctionalPath {
  private:
   class TimedMemory;
 
+  void take_turn(const L2Access& access, const sc_core::sc_time& tags, bool from_memory, sc_core::sc_time& delay);
   unsigned debug_read(tlm::tlm_generic_payload& payload, std::uint32_t bytes);
   unsigned debug_write(tlm::tlm_generic_payload& payload, std::uint32_t bytes);
   bool clean(std::uint64_t line);
 
+  Domain& domain_;
   L2Core& core_;
   L2MemoryPort& memory_;
+  const L2DataPort turns_;
+  std::unique_ptr<L2Calendars> calendars_;  // null: calls take no place
   const arch::AddressMap map_;
   const std::uint32_t slice_;
   Counter& atomics_;

@@ -63,7 +63,7 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       core_counters_(domain.observation().stats, domain.observation().prefix + "." + path),
       core_(config_of(params, map_, slice, surroundings.row_lines), core_counters_),
       memory_(this->name(), domain, memory_out, params, *this),
-      functional_(core_, memory_, map, slice, params, domain.clock().period(), stats_.atomics, core_counters_),
+      functional_(core_, memory_, map, slice, params, domain, stats_.atomics, core_counters_),
       ingress_(params.queue, params.responses),
       data_port_(params),
       arrivals_(surroundings.shares, core_counters_),
@@ -106,6 +106,7 @@ void L2Slice::reset() {
   core_.reset();
   memory_.reset(direct_ != nullptr);
   ingress_.reset();
+  functional_.reset();
   data_port_.reset();
   arrivals_.reset();
   if (twin_ != nullptr) twin_->reset();

@@ -72,7 +72,7 @@ CtaControl::CtaControl(const UnitContext& context, const arch::CodeStore& code, 
       nested_(nested),
       seed_(seed),
       start_cycles_(context.time.cost(context.params.start_cycles)),
-      setup_(context.params.setup, context.time.mode() == TimingMode::at),
+      setup_(context.params.setup, heddle::has_costs(context.time.mode())),
       units_(units),
       memory_(memory),
       links_(links) {}

@@ -131,6 +131,10 @@ MemoryResult GlobalPath::load(const Instruction& its) {
     if (found.hit != 0) {
       stats_.l1_hits.add(bits::count(found.hit));
       writes += deliver_hit(its, line, found.hit, found.bytes, 0);
+      if (blocking) {
+        const Cycle come = fills_.ready(tagged(line.line, its.requester), tags);
+        if (come > tags) arrival = std::max(arrival, come);
+      }
     }
     const auto coming = static_cast<std::uint8_t>(found.merged | found.missing);
     if (coming == 0) {
@@ -141,15 +145,21 @@ MemoryResult GlobalPath::load(const Instruction& its) {
     stats_.l1_misses.add(bits::count(coming));
     accesses_.set_transaction(transaction, {access, line.lanes, coming});
     if (blocking && found.missing != 0) {
-      arrival = std::max(arrival, tags);
-      const AccessFailure failure = read_blocking(its, line, found.missing, found.entry, arrival);
-      if (failure == AccessFailure::none) {
+      Cycle come = tags;
+      std::uint32_t written = 0;  // cycles
+      const AccessFailure failure = read_blocking(its, line, found.missing, found.entry, come, written);
+      arrival = std::max(arrival, come);
+      if (failure == AccessFailure::none && (written == 0 || !l2_.has_costs())) {
         accesses_.give_back_transaction(transaction);
+      } else if (failure == AccessFailure::none) {
+        if (access == AccessTable::kNone) access = begin(its);
+        accesses_.join(transaction, access);
+        copies_.arrive(transaction, coming, written, come);
       } else {
         if (access == AccessTable::kNone) access = begin(its);
         accesses_.join(transaction, access);
-        accesses_.transaction_failed(transaction, line.line, found.missing, failure, arrival);
-        accesses_.transaction_ended(transaction, coming, arrival);
+        accesses_.transaction_failed(transaction, line.line, found.missing, failure, come);
+        accesses_.transaction_ended(transaction, coming, come);
       }
     } else {
       if (access == AccessTable::kNone) access = begin(its);
@@ -175,7 +185,7 @@ MemoryResult GlobalPath::load(const Instruction& its) {
 
 // The whole of a read, without what only one under way needs.
 AccessFailure GlobalPath::read_blocking(const Instruction& its, const LineAccess& line, std::uint8_t sectors,
-                                        std::uint32_t entry, Cycle& arrival) {
+                                        std::uint32_t entry, Cycle& arrival, std::uint32_t& written) {
   protocol::MemoryRequest& request = l2_.new_request({its.requester.subcontext, false});
   aim_read(request, line.line, sectors);
   l2_.read_now(request, arrival);
@@ -185,7 +195,8 @@ AccessFailure GlobalPath::read_blocking(const Instruction& its, const LineAccess
     const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
     const std::uint8_t* bytes = request.get_data_ptr();
     l1_.fill(entry, bytes, offset, nobody);
-    deliver_hit(its, line, sectors, bytes, offset);
+    fills_.note(tagged(line.line, its.requester), arrival);
+    written = deliver_hit(its, line, sectors, bytes, offset);
   } else {
     l1_.fail(entry, nobody);
   }
@@ -329,7 +340,7 @@ void GlobalPath::answered(protocol::MemoryRequest& request, const L2Owner& owner
     const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
     const std::uint32_t writes =
         accesses_.deliver(access, transaction.lanes, transaction.sectors, request.get_data_ptr(), offset, arrival);
-    if (writes != 0 && !l2_.blocking()) {
+    if (writes != 0 && l2_.has_costs()) {
       return copies_.arrive(owner.transaction, transaction.sectors, writes, arrival);
     }
   } else if (!access.dead() && access.kind == AccessKind::atomic) {

@@ -8,6 +8,7 @@
 
 #include "arch/address_map.h"
 #include "arch/warp_program.h"
+#include "common/reservation.h"
 #include "common/timebase.h"
 #include "sm/accesses.h"
 #include "sm/l1_cache.h"
@@ -65,6 +66,7 @@ class GlobalPath final : public L2Client {
                      AccessClient& client);
 
   void answered(protocol::MemoryRequest& request, const L2Owner& owner, Cycle arrival) override;
+  void reset() { fills_.reset(); }
 
  private:
   // The instruction that is being carried out.
@@ -82,7 +84,7 @@ class GlobalPath final : public L2Client {
   MemoryResult load_strong(const Instruction& its);
   MemoryResult change(const Instruction& its);
   AccessFailure read_blocking(const Instruction& its, const LineAccess& line, std::uint8_t sectors, std::uint32_t entry,
-                              Cycle& arrival);
+                              Cycle& arrival, std::uint32_t& written);
   std::uint32_t begin_fence(std::uint32_t warp, AccessClient& client);
   void ask_slice(std::uint32_t access, std::uint64_t address, protocol::MemoryAction action, Cycle departure);
   std::uint32_t begin(const Instruction& its) {
@@ -103,6 +105,7 @@ class GlobalPath final : public L2Client {
   AccessTable& accesses_;
   L2Port& l2_;
   CopyArrivals copies_;
+  PendingFills fills_;  // of calls
   SmStats& stats_;
   std::vector<std::uint64_t> slice_addresses_;  // one of each slice of the machine or of the instance
   const std::uint64_t fence_address_;

@@ -75,7 +75,8 @@ L2Port::L2Port(Domain& domain, MemoryOut& out, protocol::SmId sm, RequestGate& g
                SmStats& stats)
     : domain_(domain),
       out_(out),
-      blocking_(domain.mode() == TimingMode::lt),
+      blocking_(heddle::has_calls(domain.mode())),
+      has_costs_(heddle::has_costs(domain.mode())),
       sm_(sm),
       gate_(gate),
       fences_(fences),
@@ -118,9 +119,7 @@ void L2Port::submit(protocol::MemoryRequest& request, const L2Owner& owner, Cycl
   count(request);
   last_departure_ = std::max(last_departure_, departure);
   if (blocking_) {
-    sc_core::sc_time delay = domain_.delay_until(last_departure_);
-    out_.blocking(request, delay);
-    answer(request, domain_.cycle_after(delay));
+    answer(request, call(request, last_departure_));
     request.release();
     return;
   }
@@ -139,10 +138,16 @@ void L2Port::submit(protocol::MemoryRequest& request, const L2Owner& owner, Cycl
 void L2Port::read_now(protocol::MemoryRequest& request, Cycle& when) {
   request.extension.sm = sm_;
   count(request);
-  sc_core::sc_time delay = domain_.delay_until(when);
-  out_.blocking(request, delay);
-  when = domain_.cycle_after(delay);
+  when = call(request, when);
   fences_.note(when);
+}
+
+Cycle L2Port::call(protocol::MemoryRequest& request, Cycle departure) {
+  sc_core::sc_time delay = domain_.delay_until(departure);
+  out_.blocking(request, delay);
+  const Cycle answered = domain_.cycle_after(delay);
+  if (has_costs_) gate_.called(answered);
+  return answered;
 }
 
 void L2Port::send_waiting(Cycle now) {

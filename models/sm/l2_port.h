@@ -80,17 +80,39 @@ class GateListener {
   ~GateListener() = default;
 };
 
+// As many requests as may be open at a time, where each is answered by the call that sends it: one leaves when that
+// which had its place before has been answered.
+class OpenPlaces {
+ public:
+  explicit OpenPlaces(std::uint32_t places) : answered_(places) {}
+  Cycle earliest(Cycle departure) const { return std::max(departure, answered_[next_]); }
+  void take(Cycle answered) {
+    answered_[next_] = answered;
+    next_ = next_ + 1 == answered_.size() ? 0 : next_ + 1;
+  }
+  void reset() {
+    std::fill(answered_.begin(), answered_.end(), 0);
+    next_ = 0;
+  }
+
+ private:
+  std::vector<Cycle> answered_;
+  std::size_t next_ = 0;
+};
+
 // Closed while too many requests are open, or wait to be sent: those to the L2 and those to other SMs together.
 class RequestGate {
  public:
   RequestGate(const IssuePort& port, const MemoryParams& params)
-      : port_(port), most_open_(params.requests), most_queued_(params.request_queue) {}
+      : port_(port), most_open_(params.requests), most_queued_(params.request_queue), calls_(params.requests) {}
 
   // The first cycle in which an instruction can issue; kNever while the gate is closed.
-  Cycle free() const { return closed() ? kNever : port_.free(); }
+  Cycle free() const { return closed() ? kNever : calls_.earliest(port_.free()); }
   bool closed() const { return open_ >= most_open_ || queued_ >= most_queued_; }
   std::size_t open() const { return open_; }
 
+  // A request was a call: it is open until then.
+  void called(Cycle answered) { calls_.take(answered); }
   void request_begins() { ++open_; }
   void request_ends() { --open_; }
   void request_queued() { ++queued_; }
@@ -108,6 +130,7 @@ class RequestGate {
   void reset() {
     open_ = queued_ = 0;
     was_closed_ = false;
+    calls_.reset();
   }
 
  private:
@@ -117,6 +140,7 @@ class RequestGate {
   std::size_t open_ = 0;
   std::size_t queued_ = 0;
   bool was_closed_ = false;
+  OpenPlaces calls_;
   std::vector<GateListener*> listeners_;
 };
 
@@ -165,8 +189,9 @@ class L2Port {
   ~L2Port();
   void serve(L2Client& client) { client_ = &client; }
 
-  // Loosely timed: a request has been answered when submit() returns.
+  // A request has been answered when submit() returns.
   bool blocking() const { return blocking_; }
+  bool has_costs() const { return has_costs_; }
   protocol::MemoryRequest& new_request(const Requester& requester);
   void submit(protocol::MemoryRequest& request, const L2Owner& owner, Cycle departure);
   // A blocking read that nothing waits for but the caller. `when`: departure, and then arrival.
@@ -192,6 +217,7 @@ class L2Port {
     Cycle earliest = 0;
   };
 
+  Cycle call(protocol::MemoryRequest& request, Cycle departure);
   void count(const protocol::MemoryRequest& request);
   void answer(protocol::MemoryRequest& request, Cycle arrival);
   void send_waiting(Cycle now);
@@ -199,6 +225,7 @@ class L2Port {
   Domain& domain_;
   MemoryOut& out_;
   const bool blocking_;
+  const bool has_costs_;
   const protocol::SmId sm_;
   RequestGate& gate_;
   FenceTracker& fences_;

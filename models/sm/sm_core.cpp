@@ -35,6 +35,7 @@ void MemoryPaths::on_dsmem_reply(const protocol::DsmemPacket& packet, std::uint3
 
 void MemoryPaths::reset() {
   l2.reset();
+  global.reset();
   dsmem.reset();
   server.reset();
   bulk.reset();

@@ -199,7 +199,7 @@ struct TmauContext {
     return work.sm * params.lanes() + (params.queues != Queues::one && other ? 1 : 0);
   }
   std::uint32_t sm_of(std::uint32_t lane) const { return lane / params.lanes(); }
-  bool blocking() const { return timebase.mode() == TimingMode::lt; }
+  bool blocking() const { return heddle::has_calls(timebase.mode()); }
 
   // Names for messages.
   std::string name_of(const BulkWork& work) const {

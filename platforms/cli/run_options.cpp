@@ -47,10 +47,12 @@ po::options_description run_options() {
       "fit CTA durations to each recorded launch (default), or one per name, grid and block")(
       "device", po::value<int>()->value_name("N"), "replay only this device of the recording")(
       "no-baseline", "do not simulate the recorded machine beside a changed one")(
-      "timing", po::value<std::string>()->value_name("at|lt"),
-      "at: links, queues and decisions take their cycles (default); lt: faster to simulate, only work takes time, and "
-      "memory what it takes where nothing else is under way")("seed", po::value<std::uint64_t>()->value_name("N"),
-                                                              "of everything random; default: the scenario's, or 1")(
+      "timing", po::value<std::string>()->value_name("at|fast|lt"),
+      "at: links, queues and decisions take their cycles (default); fast: the same, but accesses to memory reserve "
+      "their "
+      "way at once, without queues; lt: only work takes time, and memory what it takes where nothing else is under "
+      "way")("seed", po::value<std::uint64_t>()->value_name("N"),
+             "of everything random; default: the scenario's, or 1")(
       "trace", po::value<std::string>()->value_name("perfetto"),
       "write a timeline, timeline.json.gz, for ui.perfetto.dev")(
       "dump", po::value<std::string>()->value_name("ctas"),
@@ -126,7 +128,7 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.gpus = line.list("gpu");
   options.sets = line.list("set");
   options.lets = line.list("let");
-  options.timing = line.choice<std::string>("timing", {{"at", "at"}, {"lt", "lt"}});
+  options.timing = line.choice<std::string>("timing", {{"at", "at"}, {"fast", "fast"}, {"lt", "lt"}});
   options.out = line.text("out");
   options.seed = line.get<std::uint64_t>("seed");
   options.device = line.get<int>("device");

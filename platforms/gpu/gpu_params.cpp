@@ -49,8 +49,10 @@ void MachineParams::describe(ParamTable<MachineParams>& t) {
         "a part "
         "of device memory of its own (PRT-11); their memories follow each other from address 0 on; empty: none",
         "choice: the machine is one");
-  t.add_choice("timing", &MachineParams::timing, {{"at", TimingMode::at}, {"lt", TimingMode::lt}},
-               "at: links and decisions take their cycles; lt: only work takes time, for virtual platforms",
+  t.add_choice("timing", &MachineParams::timing,
+               {{"at", TimingMode::at}, {"fast", TimingMode::fast}, {"lt", TimingMode::lt}},
+               "at: links and decisions take their cycles; fast: the same, but an access to memory reserves its way in "
+               "one call; lt: only work takes time, for virtual platforms",
                "choice of the specification (HST-03)");
   t.add("run_ahead", &MachineParams::run_ahead, {Unit::cycles, 0, 1'000'000'000},
         "how far the GPU may simulate in front of the SystemC kernel while no other process has anything to do",

@@ -341,7 +341,7 @@ OverlapPairs overlap_pairs(const workload::Workload& workload, const std::vector
 }
 
 SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& kernel) {
-  const bool at = params.machine.timing == TimingMode::at;
+  const bool at = params.machine.timing != TimingMode::lt;
   const auto cost = [at](double cycles) { return at ? cycles : 0.0; };
   sms_ = params.machine.shape.sms();
   const arch::SmLimits& limits = params.sm.limits;

@@ -361,10 +361,11 @@ void SharingCheck::check_use(const TimedShare& share, std::size_t index) const {
   if (share.packet.what == SubcontextPacket::What::credits) needs(Mode::dynamic, "credits");
   if (share.packet.what == SubcontextPacket::What::block) needs(Mode::static_, "blocks");
   if (!is_bandwidth(share.packet) || params_.machine.timing == TimingMode::at) return;
-  throw InputError(
-      share.where,
-      fmt::format("{} means nothing: in the timing lt of {} nothing contends", subject(share.packet), instance_),
-      "set gpu.timing: at");
+  const bool lt = params_.machine.timing == TimingMode::lt;
+  throw InputError(share.where,
+                   fmt::format("{} means nothing: in the timing {} of {} {}", subject(share.packet), lt ? "lt" : "fast",
+                               instance_, lt ? "nothing contends" : "no requests wait among which it could choose"),
+                   "set gpu.timing: at");
 }
 
 void SharingCheck::apply(const TimedShare& share) {

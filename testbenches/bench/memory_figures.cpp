@@ -235,7 +235,7 @@ void matrix_multiply() {
   const scenario::Scenario scenario =
       scenario::read_scenario(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/gemm_1024.yaml");
   print("\n| timing | simulated time | TFLOP/s | share of peak | wall clock |\n| --- | --- | --- | --- | --- |\n");
-  for (const char* timing : {"at", "lt"}) {
+  for (const char* timing : {"at", "fast", "lt"}) {
     replay::Job job;
     job.instance = "gpu0";
     job.params = test::preset_params(scenario.gpus.front(), {std::string("gpu.timing=") + timing});

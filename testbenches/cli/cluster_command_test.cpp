@@ -31,7 +31,7 @@ submit:
 TEST_CASE("the scenarios with clusters meet what they expect", "[cli][CGA-06][CGA-13][CGA-14]") {
   const TempDir dir;
   for (const char* name : {"cluster_histogram.yaml", "cluster_exchange.yaml", "cluster_pipeline.yaml"}) {
-    for (const char* timing : {"at", "lt"}) {
+    for (const char* timing : {"at", "fast", "lt"}) {
       CAPTURE(name, timing);
       const Results results = run_well(dir, {scenario(name), "--timing", timing});
       CHECK(results.stat("gpu0.faults") == 0);

@@ -65,7 +65,7 @@ TEST_CASE("a fault names kernel, place, step and address; its kernel ends, and t
   for (const Case& c : kCases) {
     CAPTURE(c.kind);
     dir.write("s.yaml", with_bad_kernel(c.steps));
-    for (const char* mode : {"at", "lt"}) {
+    for (const char* mode : {"at", "fast", "lt"}) {
       CAPTURE(mode);
       const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode});
       INFO(finished.out);
@@ -183,7 +183,7 @@ const std::string kLateLoad = "load: {to: x, type: u32, at: 64, space: cluster, 
 TEST_CASE("a fault of a cluster has a trap record in place of warp and step", "[cli][CGA-08]") {
   const TempDir dir;
   dir.write("s.yaml", with_late_access(kLateLoad, "{fault: cta_not_present, kernel: late, cluster: 1, rank: 0}"));
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     // Without a FIFO of past pcs the error is the CGA's (CGA-07).
     const Finished finished =
@@ -272,7 +272,7 @@ TEST_CASE("many faults are counted, and the first ones shown", "[cli]") {
 TEST_CASE("warps that wait for each other at barriers are a circle of waits", "[cli]") {
   const TempDir dir;
   dir.write("s.yaml", with_bad_kernel("      - barrier: {number: warp, threads: 64}\n"));
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode});
     INFO(finished.err);

@@ -54,7 +54,7 @@ TEST_CASE("no CTA leaves a grid barrier before all have arrived, in every phase"
         "submit:\n  - {kernel: meet, stream: a}\n  - {kernel: meet, stream: a}\nexpect:\n"
         "  - {memory: errors, pattern: \"0\", type: u32}\n" +
         fmt::format("  - {{memory: x, pattern: \"i < {} ? {} : 0\", type: u32}}\n", grid, count);
-    for (const char* mode : {"at", "lt"}) {
+    for (const char* mode : {"at", "fast", "lt"}) {
       CAPTURE(round, mode, text);
       dir.write("s.yaml", text);
       const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode});
@@ -118,7 +118,7 @@ TEST_CASE("of two cooperative grids, one is placed as a whole before the other b
       "submit:\n  - {kernel: plain, stream: a}\n  - {kernel: meet, stream: b, at: 2 us}\n"
       "  - {kernel: urgent, stream: c, at: 6 us}\n"
       "expect:\n  - {stat: gpu0.cwd.wait.cooperative, min: 1}\n  - {stat: gpu0.cwd.ctas_launched, equals: 50}\n";
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     dir.write("s.yaml", text);
     const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode});

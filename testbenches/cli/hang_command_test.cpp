@@ -219,7 +219,7 @@ constexpr double kSeconds = 10;
 TEST_CASE("what can never end is found out by default, with the cause first", "[cli][TSK-12]") {
   const TempDir dir;
   for (const Hang& hang : hangs()) {
-    for (const char* mode : {"at", "lt"}) {
+    for (const char* mode : {"at", "fast", "lt"}) {
       CAPTURE(hang.what, mode);
       dir.write("s.yaml", hang.scenario);
       std::vector<std::string> arguments = {"run", "s.yaml", "--out", "out", "--timing", mode};
@@ -332,7 +332,7 @@ TEST_CASE("what goes on is not taken for what cannot end", "[cli][TSK-12]") {
   };
   const TempDir dir;
   for (const Case& c : cases) {
-    for (const char* mode : {"at", "lt"}) {
+    for (const char* mode : {"at", "fast", "lt"}) {
       CAPTURE(c.what, mode);
       dir.write("s.yaml", c.text);
       const Finished finished =

@@ -98,7 +98,7 @@ TEST_CASE("a shipped program is right to the byte in both timing modes", "[cli]"
   std::string text = read_file(scenario("histogram.yaml"));
   text = with(text, "bytes: 1 KiB}", "bytes: 1 KiB, write: counts.u32}");
   dir.write("s.yaml", text + "  - {memory: counts, file: counts.u32}\n");
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     const Results results = run_well(dir, {"s.yaml", "--timing", mode}, mode);
     CHECK((read_file(results.file("counts.u32")) == counts));

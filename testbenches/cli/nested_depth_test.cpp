@@ -55,7 +55,7 @@ TEST_CASE("a chain of 24 launches, each of which its launcher waits for, complet
                           "expect:\n  - {memory: order, pattern: \"i < 24 ? i : 0\", type: u32}\n"
                           "  - {memory: count, pattern: \"i < 2 ? 24 : (i == 2 ? 1 : 0)\", type: u32}\n"
                           "  - {stat: gpu0.task.children, equals: 24}\n  - {stat: gpu0.faults, equals: 0}\n");
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     const Results results = run_well(dir, {"s.yaml", "--timing", mode});
     CHECK(saves(results) == 24);  // the host's kernel, and all but the last
@@ -67,7 +67,7 @@ TEST_CASE(
     "[cli][TSK-06]") {
   const TempDir dir;
   dir.write("s.yaml", recursion(24, 1));
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode});
     INFO(finished.out);

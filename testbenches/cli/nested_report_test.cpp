@@ -198,7 +198,7 @@ TEST_CASE("who is behind whom in a stream is so from the push to the other one's
 
 TEST_CASE("a saved CTA has a row of ctas.csv for every stay, and its absence is on the timeline",
           "[cli][timeline][TSK-12]") {
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   CAPTURE(timing);
   const TempDir dir;
   const Nest nest(dir, timing);

@@ -52,7 +52,7 @@ std::vector<std::uint32_t> random_keys(std::size_t count, std::uint32_t low, std
 }  // namespace
 
 TEST_CASE("keys in device memory are sorted by tasks that launch tasks", "[cli][TSK-06][TSK-12][TSK-14]") {
-  const char* timing = GENERATE("at", "lt");
+  const char* timing = GENERATE("at", "fast", "lt");
   CAPTURE(timing);
   check_sorted(random_keys(20'000, 0, 0xFFFF'FFFF), {"--timing", timing});
   check_sorted(random_keys(9'999, 0xFFFF'FF00, 0xFFFF'FFFF), {"--timing", timing});  // most of them often

@@ -174,7 +174,7 @@ TEST_CASE("CGAs, shared contexts and time slices that are stopped at random mome
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     const std::string text = Storm(seed).text();
     CAPTURE(seed, text);
-    for (const char* mode : {"at", "lt"}) {
+    for (const char* mode : {"at", "fast", "lt"}) {
       const TempDir dir;
       dir.write("s.yaml", text);
       const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--quiet", "--timing", mode});

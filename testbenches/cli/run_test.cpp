@@ -272,7 +272,7 @@ TEST_CASE("what is due long after the last operation is not waited for, and nobo
             "share: [{at: 5 ms, subcontext: 1, credits: 1}]\n"
             "kernels: [{name: k, grid: 4, block: 32, cycles: 1000, subcontext: 1}]\n"
             "submit: [{kernel: k, stream: a}]\n");
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     const Results results = run_well(dir, {"s.yaml", "--timing", mode});
     CHECK(results.stat("sim.time") < 100);  // us

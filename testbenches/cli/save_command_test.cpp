@@ -93,7 +93,7 @@ double stat(const Results& results, const std::string& path) {
 TEST_CASE("a machine full of CGAs whose parents wait goes on: they are saved as a whole, and come back right",
           "[cli][TSK-12]") {
   for (const Variant& variant : variants()) {
-    for (const char* mode : {"at", "lt"}) {
+    for (const char* mode : {"at", "fast", "lt"}) {
       CAPTURE(variant.name, mode);
       const Results results = run_in(mode, scenario_of(variant));
       CHECK(stat(results, "gpu0.task.restores") > 0);
@@ -121,7 +121,7 @@ TEST_CASE("what CTAs compute that are saved at any instruction to make room is t
       // a + 30 b + 0 + 1 + ... + 29, with a = b = 63 + cta
       "  - {memory: out, pattern: \"i < 60 ? 31 * (63 + i) + 435 : 0\", type: u32}\n"
       "  - {memory: sums, pattern: \"i < 60 ? 32 : 0\", type: u32}\n";
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     const Results results = run_in(mode, text, {"--set", "gpu.cwd.preemption=instruction"});
     CHECK(stat(results, "gpu0.cwd.ctas_preempted") >= 20);
@@ -147,7 +147,7 @@ TEST_CASE("a CGA that makes room is stopped and saved as a whole, and goes on wh
       "  - {kernel: clusters, stream: b, at: 70 us, priority: 5}\nexpect:\n"
       "  - {memory: out, pattern: \"i < 80 ? 7 * i + 9 + 28 : 0\", type: u32}\n"
       "  - {memory: sums, pattern: \"i < 80 ? 16 : 0\", type: u32}\n";
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     const Results results = run_in(mode, text);
     CHECK(stat(results, "gpu0.cwd.ctas_preempted") >= 40);
@@ -177,7 +177,7 @@ TEST_CASE("CTAs of a grid that shares a context are stopped before and after the
   text +=
       "expect:\n  - {memory: out, pattern: \"i < 60 ? 2 * (3 * i + 7) + 40 : 0\", type: u32}\n"
       "  - {memory: kids, pattern: \"i < 60 ? 2 : 0\", type: u32}\n";
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     const Results results = run_in(mode, text);
     CHECK(stat(results, "gpu0.cwd.ctas_preempted") >= 20);
@@ -243,7 +243,7 @@ TEST_CASE("CTAs that wait keep their slots until somebody wants them, and a mach
            parents + "expect: [{memory: y, pattern: \"i < 1 ? 40 : 0\", type: u32}]\n",
        true}};
   for (const Case& one : cases) {
-    for (const char* mode : {"at", "lt"}) {
+    for (const char* mode : {"at", "fast", "lt"}) {
       CAPTURE(one.name, mode);
       const Results results = run_in(mode, one.text);
       CHECK((saves_of(results) > 0) == one.saves);
@@ -270,7 +270,7 @@ TEST_CASE("an urgent task has as many CTAs saved as it needs, of less urgent one
     return "  - {name: urgent, grid: " + std::to_string(grid) + ", block: 1024, cycles: 1000}\n";
   };
   const TempDir dir;
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     const auto run = [&](const std::string& kernels, const std::string& submit) {
       dir.write("s.yaml", config + kernels + "submit:\n" + submit);
@@ -304,7 +304,7 @@ TEST_CASE("subcontexts have the machine in turn, and compute the same", "[cli][T
   text +=
       "submit: [{kernel: k1, stream: a}, {kernel: k2, stream: b, at: 5 us}]\nexpect:\n"
       "  - {memory: out, pattern: \"i < 120 ? i % 60 + 61 : 0\", type: u32}\n";
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     const Results results = run_in(mode, text, {"--set", "gpu.cwd.time_slice=100000"});
     CHECK(stat(results, "gpu0.cwd.time_slices") >= 3);
@@ -371,7 +371,7 @@ TEST_CASE("CTAs that wait for a free entry of a queue go on as a whole when they
                  "    subcontext: 2\n    program: [{compute: {unit: int32, count: 100000}}]\n", "at: 5 us", true),
        6}};
   for (const Case& one : cases) {
-    for (const char* mode : {"at", "lt"}) {
+    for (const char* mode : {"at", "fast", "lt"}) {
       CAPTURE(one.name, mode);
       const TempDir dir;
       dir.write("s.yaml",
@@ -435,7 +435,7 @@ TEST_CASE("a member of a CGA that is woken before another one refuses to be save
   const TempDir dir;
   dir.write("s.yaml", text);
   for (const char* save : {"off", "wait", "wanted"}) {
-    for (const char* mode : {"at", "lt"}) {
+    for (const char* mode : {"at", "fast", "lt"}) {
       CAPTURE(save, mode);
       const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet", "--set",
                                                 "gpu.sm.nested.save=" + std::string(save)});
@@ -469,7 +469,7 @@ TEST_CASE("children of parents that stay in their slots go on beside urgent task
                     cgas),
        "15 us"}};
   for (const Case& one : cases) {
-    for (const char* mode : {"at", "lt"}) {
+    for (const char* mode : {"at", "fast", "lt"}) {
       CAPTURE(one.name, mode);
       const Results results = run_in(mode, one.text + "  - {kernel: urgent, stream: b, priority: 5, at: " + one.at +
                                                "}\nexpect: [{memory: out, pattern: \"i < 10 ? 1 : 0\", type: u32}]\n");
@@ -529,7 +529,7 @@ TEST_CASE("SMs are asked anew for each task that wants slots of CTAs that wait",
             "      - compute: {unit: int32, count: 5000}\n      - wait_children\n"
             "submit:\n  - {kernel: parent, stream: a}\n  - {kernel: long, stream: b, at: 100 us}\n"
             "  - {kernel: short, stream: c, at: 101 us}\n");
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     // ns; the long one has its slots for 1 ms
     CHECK(stat(run_well(dir, {"s.yaml", "--timing", mode}), "gpu0.task.launch_latency.max") < 100'000);

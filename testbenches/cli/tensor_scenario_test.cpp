@@ -16,7 +16,7 @@ TEST_CASE("the scenarios with tensors meet what they expect", "[cli][TMA-11][TMA
   const TempDir dir;
   for (const char* name : {"tma_gemm_2x1.yaml", "tma_gemm_2x2.yaml", "tma_conv.yaml", "tma_split_k.yaml",
                            "tma_halo_conv.yaml", "tensor_interface.yaml", "tensor_copies.yaml", "async_store.yaml"}) {
-    for (const char* timing : {"at", "lt"}) {
+    for (const char* timing : {"at", "fast", "lt"}) {
       CAPTURE(name, timing);
       const Results results = run_well(dir, {scenario(name), "--timing", timing});
       CHECK(results.stat("gpu0.faults") == 0);
@@ -46,7 +46,7 @@ submit:
 expect:
   - {fault: mbarrier, kernel: astray}
 )");
-  for (const char* timing : {"at", "lt"}) {
+  for (const char* timing : {"at", "fast", "lt"}) {
     CAPTURE(timing);
     (void)run_well(dir, {"wrong.yaml", "--timing", timing});
   }
@@ -125,7 +125,7 @@ TEST_CASE("the page says what a matrix multiply with clusters keeps busy", "[cli
 
 TEST_CASE("a missing proxy fence stores old bytes and is on record", "[cli][TMA-41]") {
   const TempDir dir;
-  for (const char* timing : {"at", "lt"}) {
+  for (const char* timing : {"at", "fast", "lt"}) {
     CAPTURE(timing);
     const Results results = run_well(dir, {scenario("missing_fence.yaml"), "--timing", timing});
     REQUIRE(results.document().at("faults").size() == 1);
@@ -168,7 +168,7 @@ expect:
   - {memory: x, pattern: i // 2 + 5 + 32 * (i % 2), type: u32}
   - {memory: y, pattern: 6 * (i < 16), type: u32}
 )");
-  for (const char* timing : {"at", "lt"}) {
+  for (const char* timing : {"at", "fast", "lt"}) {
     CAPTURE(timing);
     (void)run_well(dir, {"columns.yaml", "--timing", timing});
   }
@@ -201,7 +201,7 @@ submit:
 expect:
   - {fault: missing_fence, kernel: many}
 )");
-  for (const char* timing : {"at", "lt"}) {
+  for (const char* timing : {"at", "fast", "lt"}) {
     CAPTURE(timing);
     const Results results = run_well(dir, {"many.yaml", "--timing", timing});
     const nlohmann::json& faults = results.document().at("faults");

@@ -41,13 +41,13 @@ using Orders = std::map<Cycle, std::vector<std::uint32_t>>;
 }  // namespace
 
 TEST_CASE("a phase ends for all CTAs in one cycle, and on their SMs alone", "[gpc][CGA-13]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     GpcBench bench(uneven(), plain(), mode);
     bench.script.behave = [](std::uint64_t index) { return Behaviour{50, {10 + 20 * index, 5}, true, 0, 0}; };
     bench.cwd.script = {bench.cga(4, {0b0100'0011, 0b1}, 0, 4, true, 77)};
     bench.cwd.start(0);
     run_until_idle();
-    const bool at = mode == TimingMode::at;
+    const bool at = mode != TimingMode::lt;
     const Cycle first = at ? kThere + 10 + 20 * 3 + kPhase : 70;
     const Cycle second = first + 5 + (at ? kPhase : 0);
     CHECK(orders(bench, Kind::barrier) == Orders{{first, {0, 1, 6}}, {second, {0, 1, 6}}});

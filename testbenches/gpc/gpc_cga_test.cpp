@@ -68,18 +68,18 @@ TEST_CASE("the masks of a packet start CTAs one mask after another", "[gpc][CWD-
 }
 
 TEST_CASE("a CGA id is free once the last CTA is done and the flush is over", "[gpc][CGA-12]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     GpcParams params = plain();
     params.cga_flush = 70;
     GpcBench bench(uneven(), params, mode);
     bench.duration = [](std::uint64_t index) { return Cycle{50} + index * 10; };
     bench.cwd.script = {bench.cga(4, {0b0000'0111}, 0, 3, true, 77)};
     bench.cwd.start(0);
-    run_until(sc_core::sc_time(mode == TimingMode::at ? 100 : 60, sc_core::SC_NS));
+    run_until(sc_core::sc_time(mode != TimingMode::lt ? 100 : 60, sc_core::SC_NS));
     CHECK(bench.gpm.live_cgas() == 1);
     run_until_idle();
     REQUIRE(bench.cwd.cga_completions.size() == 1);
-    const bool at = mode == TimingMode::at;
+    const bool at = mode != TimingMode::lt;
     CHECK(bench.cwd.cga_completions[0].first == 70 + (at ? kThere + kBack + kAsk + 70 : 0));
     CHECK(bench.cwd.cga_completions[0].second.slot == 4);
     CHECK(bench.cwd.cga_completions[0].second.sequence == 77);

@@ -39,7 +39,7 @@ std::vector<SmScript::Order> orders(const GpcBench& bench, Kind kind) {
 }  // namespace
 
 TEST_CASE("every SM of the GPC enters every CTA of a CGA, and no other", "[gpc][CGA-03]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     GpcParams params = plain();
     params.raster_cycles = 3;
     params.cta_broadcast = 20;
@@ -57,7 +57,7 @@ TEST_CASE("every SM of the GPC enters every CTA of a CGA, and no other", "[gpc][
       const std::uint32_t rank = entry.packet.rank;
       CAPTURE(rank);
       ++seen[rank];
-      CHECK(entry.cycle == (mode == TimingMode::at ? 10 + 5 + wait.at(rank) + 20 : 0));
+      CHECK(entry.cycle == (mode != TimingMode::lt ? 10 + 5 + wait.at(rank) + 20 : 0));
       CHECK(entry.packet.cga_id == 0);
       CHECK(entry.packet.sequence == 77);
       CHECK(entry.packet.ctas == 4);
@@ -170,7 +170,7 @@ TEST_CASE("a CTA that is shorter than the broadcast of its start is not entered 
 }
 
 TEST_CASE("shared memory that is given back early is told before its CTA's completion", "[gpc][CGA-09]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     GpcBench bench(uneven(), plain(), mode);
     // The first two give back equal parts and share a packet; the third another, the fourth nothing. All end together.
     bench.script.behave = [](std::uint64_t index) {
@@ -182,7 +182,7 @@ TEST_CASE("shared memory that is given back early is told before its CTA's compl
     run_until_idle();
     std::map<std::uint32_t, std::uint32_t> released;
     for (const auto& [cycle, packet] : bench.cwd.releases) {
-      CHECK(cycle == (mode == TimingMode::at ? kThere + kToGpm + 40 : 0));
+      CHECK(cycle == (mode != TimingMode::lt ? kThere + kToGpm + 40 : 0));
       CHECK(packet.slot == 2);
       released[packet.sm] = packet.bytes;
     }

@@ -71,6 +71,7 @@ TEST_CASE("random programs on random machines keep every promise", "[gpu][CWD-06
     Random random(seed);
     GpuParams params = random_gpu_params(random);
     if (random.chance(25)) params.machine.timing = TimingMode::lt;
+    if (random.chance(25)) params.machine.timing = TimingMode::fast;
     ProgramLimits limits;
     limits.operations = random.between(1, 40);
     limits.streams = random.between(1, 8);
@@ -154,9 +155,9 @@ TEST_CASE("both timing modes run the same CTAs for as long", "[gpu]") {
       run_until_idle();
       REQUIRE(bench.checker.verdict() == std::vector<std::string>{});
       Result result;
-      const std::uint64_t start_cycles = timing == TimingMode::at ? params.sm.start_cycles : 0;
+      const std::uint64_t start_cycles = timing != TimingMode::lt ? params.sm.start_cycles : 0;
       // A CTA asks its MPC before it leaves (CGA-11): there and back.
-      const std::uint64_t exit_cycles = timing == TimingMode::at ? std::uint64_t{2} * params.gpc.mpc_to_sm : 0;
+      const std::uint64_t exit_cycles = timing != TimingMode::lt ? std::uint64_t{2} * params.gpc.mpc_to_sm : 0;
       for (const CtaChecker::Edge& edge : bench.checker.edges) {
         std::uint64_t& cycles = result.cycles[{edge.task, edge.index}];
         cycles = edge.start ? edge.cycle + start_cycles : edge.cycle - exit_cycles - cycles;
@@ -165,9 +166,11 @@ TEST_CASE("both timing modes run the same CTAs for as long", "[gpu]") {
       return result;
     };
     const Result at = run(TimingMode::at);
-    const Result lt = run(TimingMode::lt);
-    REQUIRE(at.cycles == lt.cycles);
-    REQUIRE(at.status == lt.status);
+    for (const TimingMode mode : {TimingMode::fast, TimingMode::lt}) {
+      const Result other = run(mode);
+      REQUIRE(at.cycles == other.cycles);
+      REQUIRE(at.status == other.status);
+    }
   }
 }
 

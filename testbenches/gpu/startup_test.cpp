@@ -72,7 +72,7 @@ const std::vector<std::string> kCold = {"gpu.sm.fetch.cache_bytes=4096", "gpu.sm
 }  // namespace
 
 TEST_CASE("a kernel that an SM has not run is slower by what it fetches, and computes the same", "[gpu][startup]") {
-  for (const TimingMode timing : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode timing : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     CAPTURE(timing == TimingMode::at);
     Launches cold(timing, kCold);
     const double first = cold.run();

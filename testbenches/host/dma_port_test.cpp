@@ -148,7 +148,7 @@ TEST_CASE("no more requests are on the bus than there are tags", "[host][HST-01]
 }
 
 TEST_CASE("a write with holes becomes several, and one without any bytes none", "[host][HST-02]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     SimFixture fixture;
     HubBench bench(HubParams(), mode, 1);
     CalmHost host("host", kNs);
@@ -177,7 +177,7 @@ TEST_CASE("a write with holes becomes several, and one without any bytes none", 
 }
 
 TEST_CASE("errors of the host come back, and no host at all is one", "[host][MEM-05]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     for (const RoughHost::Atomics atomics : {RoughHost::Atomics::knows, RoughHost::Atomics::ignores}) {
       SimFixture fixture;
       HubBench bench(HubParams(), mode, 1);
@@ -205,7 +205,7 @@ TEST_CASE("errors of the host come back, and no host at all is one", "[host][MEM
 }
 
 TEST_CASE("an address that the way has changed is not the way back", "[host][HST-02]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     for (const RoughHost::Atomics atomics :
          {RoughHost::Atomics::knows, RoughHost::Atomics::ignores, RoughHost::Atomics::refuses}) {
       CAPTURE(mode == TimingMode::at, static_cast<int>(atomics));
@@ -233,7 +233,7 @@ TEST_CASE("an address that the way has changed is not the way back", "[host][HST
 }
 
 TEST_CASE("whether atomics are known is asked by region, and an error says nothing", "[host][HST-01]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     CAPTURE(mode == TimingMode::at);
     SimFixture fixture;
     HubBench bench(HubParams(), mode, 1);

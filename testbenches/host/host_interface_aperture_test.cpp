@@ -38,7 +38,7 @@ struct Plain {
 }  // namespace
 
 TEST_CASE("random accesses to the aperture do what they do to plain bytes", "[host][HST-01][HST-02]") {
-  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   for (const std::uint64_t seed : seeds(12)) {
     CAPTURE(seed);
     Random random(seed);
@@ -91,7 +91,7 @@ TEST_CASE("random accesses to the aperture do what they do to plain bytes", "[ho
 // PCIe's AtomicOps with 64 bits; everything else with this command is ignored, as the standard has it.
 TEST_CASE("atomics of the host's bus are carried out at device memory, between its reads and writes",
           "[host][TSK-06]") {
-  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   for (const std::uint64_t seed : seeds(12)) {
     CAPTURE(seed);
     Random random(seed);

@@ -89,7 +89,7 @@ void disturb(HubBench& bench, Random& dice) {
 TEST_CASE("every byte of random traffic is right, on both sides of the hub, whatever the host's bus does",
           "[host][HST-01][HST-02][MEM-06]") {
   std::array<std::uint64_t, 6> forms{};
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     for (const RoughHost::Atomics atomics :
          {RoughHost::Atomics::knows, RoughHost::Atomics::ignores, RoughHost::Atomics::refuses}) {
       for (const std::uint64_t seed : seeds(3)) {
@@ -121,7 +121,7 @@ TEST_CASE("every byte of random traffic is right, on both sides of the hub, what
 }
 
 TEST_CASE("random traffic through the hub to a host memory", "[host][HST-01][HST-02]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     for (const std::uint64_t seed : seeds(4)) {
       CAPTURE(seed, mode == TimingMode::at);
       SimFixture fixture;
@@ -146,7 +146,7 @@ TEST_CASE("random traffic through the hub to a host memory", "[host][HST-01][HST
 
 TEST_CASE("a reset in mid-flight leaves payloads alive that the host still has", "[host][HST-02]") {
   std::uint32_t interrupted = 0;
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     for (const std::uint64_t seed : seeds(6)) {
       CAPTURE(seed, mode == TimingMode::at);
       SimFixture fixture;
@@ -181,7 +181,7 @@ TEST_CASE("a reset in mid-flight leaves payloads alive that the host still has",
 }
 
 TEST_CASE("two devices share a host memory and no increment is lost", "[host][HST-01]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     SimFixture fixture;
     host::HubParams params;
     HubBench one(params, mode, 1, "gpu0");

@@ -17,7 +17,7 @@ protocol::MemoryRequest& write_back(HubBench& bench) {
 }  // namespace
 
 TEST_CASE("a write-back reaches every slice before it is answered", "[host][MEM-06]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     SimFixture fixture;
     HubBench bench(HubParams(), mode, 2);
     start();
@@ -46,7 +46,7 @@ TEST_CASE("a write-back reaches every slice before it is answered", "[host][MEM-
 }
 
 TEST_CASE("addresses that are no memory and requests across lines are errors", "[host][MEM-05]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     SimFixture fixture;
     HubBench bench(HubParams(), mode, 1);
     host::HostMemory host("host", 4096, sc_core::SC_ZERO_TIME, 1);
@@ -167,7 +167,7 @@ TEST_CASE("a request costs the hub's latency both ways in `at`, and nothing in `
 }
 
 TEST_CASE("blocking and debug accesses through the hub", "[host][HST-02]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     SimFixture fixture;
     HubBench bench(HubParams(), mode, 1);
     host::HostMemory host("host", 4096, sc_core::SC_ZERO_TIME, 1);

@@ -109,7 +109,7 @@ struct Bench {
 }  // namespace
 
 TEST_CASE("what a client of a subcontext may reach through the hub", "[host][HST-05][PRT-08][MEM-04]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     SimFixture fixture;
     Bench bench(mode, 1, 30);
     arch::PageTables& tables = bench.add_tables();

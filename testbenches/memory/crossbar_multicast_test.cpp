@@ -239,7 +239,7 @@ TEST_CASE("a GPC can make as many copies as it has SMs", "[memory][TMA-30]") {
 }
 
 TEST_CASE("the near partition takes a posted write over, wherever its slice is", "[memory][MEM-03][TMA-45]") {
-  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   SimFixture fixture;
   CrossbarBench bench(CrossbarParams{}, even_shape(), 8, 2, mode);
   for (const std::uint32_t slice : {1U, 6U}) {  // near and far of GPC 0

@@ -154,7 +154,7 @@ TEST_CASE("no pointer while the caches work on the page", "[memory][HST-02]") {
 TEST_CASE("random traffic of the device and through pointers: nothing is lost", "[memory][HST-02]") {
   std::uint64_t ended = 0;
   std::uint64_t granted = 0;
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     for (const std::uint64_t seed : seeds(4)) {
       CAPTURE(seed, mode == TimingMode::at);
       Random dice(seed);

@@ -146,7 +146,7 @@ TEST_CASE("pages that are not there and writes to read-only ones are refused", "
 
 TEST_CASE("debug accesses are translated, across pages", "[gpc_mmu][MEM-04]") {
   SimFixture sim;
-  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   MmuBench bench(small_params(), mode, 1, 1);
   Space& space = bench.add_space();
   space.map(0, 4 * kSmallPage, kSmallPage, true);

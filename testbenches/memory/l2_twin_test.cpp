@@ -354,7 +354,7 @@ TEST_CASE("calls of both partitions see one memory", "[memory][MEM-01]") {
 }
 
 TEST_CASE("who asks for a write-back of a slice has it of that one, by whatever way", "[memory][MEM-06]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     for (const std::uint32_t agent : {0U, 1U, kHub}) {
       CAPTURE(agent);
       TwinBench bench(4, 64, params_of(64, 4), mode);
@@ -390,7 +390,7 @@ TEST_CASE("who asks for a write-back of a slice has it of that one, by whatever 
 
 TEST_CASE("a copy is as near as a line of one's own; fetching it takes the way to the twin and back",
           "[memory][MEM-01]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     TwinBench bench(2, 64, params_of(64, 4), mode);
     const std::uint64_t own = bench.line_of(0);
     const std::uint64_t far = bench.line_of(1);
@@ -469,7 +469,7 @@ TEST_CASE("copies take the places of lines, so two partitions hold half as much 
 }
 
 TEST_CASE("corrupt data are told of wherever they are read, until they are written", "[memory][MEM-01]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     TwinBench bench(2, 64, params_of(64, 4), mode);
     const std::uint64_t far = bench.line_of(1);
     const auto poisoned = [&](tlm::tlm_command command) {
@@ -501,7 +501,7 @@ TEST_CASE("corrupt data are told of wherever they are read, until they are writt
 }
 
 TEST_CASE("what memory refuses is refused by way of the twin too", "[memory][MEM-01]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     TwinBench bench(2, 64, params_of(64, 4), mode);
     bench.bytes.resize(32 * 128);  // of lines behind these, memory knows nothing
     const auto status = [&](TestInitiator& way, MemoryRequest& request) {
@@ -543,7 +543,7 @@ TEST_CASE("what memory refuses is refused by way of the twin too", "[memory][MEM
 }
 
 TEST_CASE("a copy is taken away for changes alone, and once", "[memory][MEM-01]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     TwinBench bench(2, 64, params_of(64, 4), mode);
     const std::uint64_t far = bench.line_of(1);
     const auto taken = [&](std::uint32_t agent, tlm::tlm_command command) {

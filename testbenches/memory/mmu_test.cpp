@@ -151,7 +151,7 @@ TEST_CASE("asks for one page share a walk, and walks wait for walkers", "[mmu][M
 
 TEST_CASE("a table outside memory maps nothing", "[mmu][PRT-08]") {
   SimFixture sim;
-  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   UnitBench bench(slow_params(), mode, 1);
   start();
   bench.set_root(1, std::uint64_t{1} << 40);

@@ -166,7 +166,7 @@ TEST_CASE("sectors of a line have an owner each", "[memory][PRT-09]") {
 }
 
 TEST_CASE("a request's bytes are its subcontext's, in the crossbar, the L2 and memory", "[memory][PRT-09]") {
-  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   Machine machine(kRoomy, mode);
   start();
   const auto one = [&](std::uint32_t sm, MemoryRequest& made) {

@@ -37,7 +37,7 @@ std::vector<std::uint64_t> counting(std::uint64_t first, std::uint64_t count) {
 
 TEST_CASE("a ring wraps, a full queue goes on when the read index moves", "[packet][PKT-01][PKT-04]") {
   for (const bool in_host : {false, true}) {
-    for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+    for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
       PacketBench bench({}, mode);
       bench.tasks.duration = [](const FakeTasks::Kernel&) { return Cycle{10}; };
       const std::uint64_t object = bench.object("k");

@@ -56,7 +56,7 @@ TEST_CASE("a tiled matrix multiply of 1024 x 1024 x 1024 gives the exact result 
   const std::vector<float> expected = multiply(floats_of(work.memory[0]), floats_of(work.memory[1]));
   gpu::GpuParams params = test::preset_params(scenario.gpus.at(0));
   double at_ns = 0;
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     params.machine.timing = mode;
     const replay::SimulationResult result = replay::simulate({test::job_of(work, params)}, {});
     REQUIRE(result.progress);

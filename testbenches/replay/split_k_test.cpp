@@ -20,7 +20,7 @@ constexpr Eigen::Index kDepth = 2048;
 TEST_CASE("parts of a matrix product that reductions add in memory are the product",
           "[replay][TMA-01][TMA-07][TMA-22]") {
   const Data data = GENERATE(Data::whole, Data::any);
-  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   scenario::Scenario scenario = test::shipped_scenario("tma_split_k");
   workload::Workload& work = scenario.workloads.at(0);
   test::fill_region(work, "a", data, 31);

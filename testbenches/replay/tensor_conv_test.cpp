@@ -40,7 +40,7 @@ Matrix convolve(const Matrix& x, const Matrix& w) {
 TEST_CASE("a convolution from im2col loads, the matrix unit and tensor stores is the direct one",
           "[replay][TMA-11][TMA-13][TMA-22][TMA-40]") {
   const Data data = GENERATE(Data::whole, Data::any);
-  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   scenario::Scenario scenario = test::shipped_scenario("tma_conv");
   workload::Workload& work = scenario.workloads.at(0);
   test::fill_region(work, "x", data, 21);

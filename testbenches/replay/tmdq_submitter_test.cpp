@@ -133,7 +133,7 @@ std::uint64_t sum_of(const SimulationResult& result) {
 }  // namespace
 
 TEST_CASE("streams that are TMDQs do what streams and packets do", "[replay][TSK-06][TSK-10]") {
-  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   for (const std::uint64_t seed : seeds(12)) {
     CAPTURE(seed);
     Random random(seed);
@@ -171,7 +171,7 @@ TEST_CASE("streams that are TMDQs do what streams and packets do", "[replay][TSK
 }
 
 TEST_CASE("the host pushes while the task ahead completes", "[replay][TSK-06][TSK-09]") {
-  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   constexpr workload::Nanoseconds kStep = 100;
   for (const double latency : {100.0, 400.0}) {
     CAPTURE(latency);

@@ -130,7 +130,7 @@ struct ProgramBench {
     mpc.start(cycle, packet(number, slot, cta));
   }
   Cycle first_issue() const {
-    return domain.mode() == TimingMode::at ? ProgramMpc::kDistance + params.start_cycles : 0;
+    return domain.mode() != TimingMode::lt ? ProgramMpc::kDistance + params.start_cycles : 0;
   }
   // Runs one CTA of one program to its end; gives the cycles from its first instruction to its end.
   Cycle run(ListProgram program, std::uint32_t threads, std::uint32_t shared = 0) {
@@ -138,7 +138,7 @@ struct ProgramBench {
     const std::size_t before = mpc.exits.size();
     run_until_idle();
     REQUIRE(mpc.exits.size() == before + 1);
-    const Cycle link = domain.mode() == TimingMode::at ? ProgramMpc::kDistance : 0;
+    const Cycle link = domain.mode() != TimingMode::lt ? ProgramMpc::kDistance : 0;
     return mpc.exits.back().first - link - first_issue();
   }
   double stat(const std::string& name) const { return observation.stats.value("gpu0.sm0." + name); }

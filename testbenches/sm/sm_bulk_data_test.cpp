@@ -32,7 +32,7 @@ using heddle::test::rank_is;
 
 namespace {
 
-constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
+constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::lt};
 constexpr std::uint32_t kShared = 1024;
 constexpr std::uint32_t kBytes = 64;
 

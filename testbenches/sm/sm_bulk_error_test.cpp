@@ -37,7 +37,7 @@ using heddle::test::tensor_of;
 
 namespace {
 
-constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
+constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::lt};
 constexpr std::uint32_t kShared = 1024;
 using Done = FakeTmau::Done;
 

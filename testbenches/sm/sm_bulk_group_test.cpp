@@ -25,7 +25,7 @@ using heddle::test::store_block;
 
 namespace {
 
-constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
+constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::lt};
 constexpr std::uint32_t kShared = 1024;
 
 // By number of a request, its cycles from its arrival.

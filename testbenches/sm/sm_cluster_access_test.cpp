@@ -37,7 +37,7 @@ using heddle::test::Warp;
 namespace {
 
 using Kind = heddle::protocol::ClusterNoticePacket::Kind;
-constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
+constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::lt};
 constexpr std::uint32_t kShared = 1024;
 
 // One access of CTA 0, lane 5 first, of a cluster of two; CTA 1 stays there for long.
@@ -321,7 +321,7 @@ TEST_CASE("corrupt data are an error where they are read", "[sm][CGA-08]") {
       p.cluster_arrive().cluster_wait();
       p.exit();
       bench.launch(bench.add(p, 32, kShared, 2), {0, 1});
-      if (mode == TimingMode::at) {
+      if (mode != TimingMode::lt) {
         heddle::test::run_until(sc_core::sc_time(100, sc_core::SC_NS));
       } else {
         heddle::test::start();

@@ -23,7 +23,7 @@ using heddle::test::Warp;
 namespace {
 
 using Kind = heddle::protocol::ClusterNoticePacket::Kind;
-constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
+constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::lt};
 
 // Where a warp of a CTA of a CGA puts its number `index`, in the memory of its SM.
 ListProgram::Address slot_of(std::uint32_t index) {

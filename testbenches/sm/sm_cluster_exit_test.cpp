@@ -30,7 +30,7 @@ using heddle::test::Warp;
 namespace {
 
 using Kind = heddle::protocol::ClusterNoticePacket::Kind;
-constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
+constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::lt};
 constexpr std::uint32_t kShared = 512;
 
 // All meet; CTA 1 leaves at once; CTA 0 stores to it after a while and leaves; further CTAs stay.

@@ -25,7 +25,7 @@ std::uint32_t kind_of(RecordKind kind) { return static_cast<std::uint32_t>(kind)
 }  // namespace
 
 TEST_CASE("an event that is recorded and waited for is a record in each of the two streams", "[sm][TSK-08][TSK-13]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     NestedBench bench(mode);
     ListProgram program(8);
     program.event_create(2);

@@ -32,7 +32,7 @@ using heddle::test::Warp;
 namespace {
 
 using Access = ListProgram::Access;
-constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
+constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::lt};
 
 Access access_of(std::uint8_t width, Space space = Space::global) {
   Access access;

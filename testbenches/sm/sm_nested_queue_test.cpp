@@ -33,7 +33,7 @@ std::uint64_t entry_at(std::uint64_t index) { return kEntries + index * arch::kQ
 }  // namespace
 
 TEST_CASE("entries that warps append lie in the queue, ready, and are told of", "[sm][TSK-05]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     NestedBench bench(mode);
     make_queue(bench, 4);
     ListProgram program(4);
@@ -131,7 +131,7 @@ TEST_CASE("an append that faults behind its ticket says that the entry will not 
 }
 
 TEST_CASE("a CTA of a queue task finds its entry, and gives it back when it ends", "[sm][TSK-05]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     NestedBench bench(mode);
     for (std::uint64_t ticket : {2, 3}) {
       bench.l2.put(entry_at(ticket % 2), arch::turn_ready(ticket, 2));

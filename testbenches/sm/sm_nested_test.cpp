@@ -16,7 +16,7 @@ using arch::LaunchMode;
 using Kind = protocol::ChildPacket::Kind;
 
 TEST_CASE("a launch leaves a task and a context in memory, and tells task management", "[sm][TSK-06][TSK-08][TSK-13]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     NestedBench bench(mode);
     bench.l2.put(kOwner + arch::tmd::kDepth, std::uint32_t{2});
     ListProgram program(4);
@@ -69,7 +69,7 @@ TEST_CASE("a launch leaves a task and a context in memory, and tells task manage
 // Eight instructions lie in a line. What a launch costs more the first time is that each line of the device runtime is
 // read from the L2 when the warp comes to it.
 TEST_CASE("the device runtime is fetched like a program, once for all launches of an SM", "[sm][TSK-06][startup]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     const auto run = [mode](std::uint32_t instructions, std::uint32_t cache_bytes, std::uint32_t launches) {
       NestedBench bench(mode, 64, 8, instructions, cache_bytes);
       bench.tmu.runs = [](std::uint64_t) { return Cycle{10}; };
@@ -291,7 +291,7 @@ TEST_CASE("a stream shares a TMDQ only if all have one, and one that is destroye
 TEST_CASE("children see what was written before the launch, and their parent what they wrote, after its wait",
           "[sm][TSK-12][TSK-14]") {
   for (const Cycle runs : {0, 1, 100, 500, 700, 900, 1100, 1500, 5000}) {
-    for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+    for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
       CAPTURE(runs);
       NestedBench bench(mode);
       bench.l2.extra = [](std::uint64_t number) { return number % 3 * 150; };

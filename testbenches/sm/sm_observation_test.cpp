@@ -153,16 +153,16 @@ CtaStartPacket cta(std::uint32_t cta_slot, const ResourceVector& need, std::uint
 }  // namespace
 
 TEST_CASE("what a CTA is shown as", "[sm][CWD-40]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     Bench bench(mode);
     bench.mpc.start(100, cta(0, {{2, 64, 0, 0, 1, 0}}, 50));
     run_until_idle();
-    const Cycle arrival = 100 + (mode == TimingMode::at ? kDistance : 0);
-    const Cycle first = arrival + (mode == TimingMode::at ? kStart : 0);
+    const Cycle arrival = 100 + (mode != TimingMode::lt ? kDistance : 0);
+    const Cycle first = arrival + (mode != TimingMode::lt ? kStart : 0);
     REQUIRE(bench.listener.started.size() == 1);
     REQUIRE(bench.listener.ended.size() == 1);
     CHECK(bench.listener.started[0].cycle == arrival);
-    CHECK(bench.listener.ended[0].cycle == first + 50 + (mode == TimingMode::at ? 2 * kDistance : 0));
+    CHECK(bench.listener.ended[0].cycle == first + 50 + (mode != TimingMode::lt ? 2 * kDistance : 0));
     for (const CtaListener::Cta& shown : {bench.listener.started[0], bench.listener.ended[0]}) {
       CHECK(shown.task == 5);
       CHECK(shown.index == 7 + 18 * (3 + 12 * 2));

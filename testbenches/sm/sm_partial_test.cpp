@@ -25,7 +25,7 @@ using heddle::test::Warp;
 
 namespace {
 
-constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
+constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::lt};
 constexpr std::uint64_t kCounts = 0;
 constexpr std::uint64_t kMirrors = 0x20000;
 constexpr std::uint64_t kBlocks = 0x40000;

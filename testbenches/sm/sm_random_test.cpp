@@ -146,8 +146,8 @@ TEST_CASE("random programs leave what a flat memory would hold", "[sm][SM-04]") 
     for (std::uint64_t i = 0; i < kMemory; ++i) flat.memory[i] = static_cast<std::uint8_t>(scramble(i / 3));
     const std::vector<std::uint8_t> before = flat.memory;
     flat.run(program, {ctas, 1, 1}, {threads, 1, 1}, kShared);
-    for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
-      CAPTURE(mode == TimingMode::at);
+    for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
+      CAPTURE(mode != TimingMode::lt);
       ProgramBench bench(random_params(random), mode, kMemory);
       bench.l2.bytes = before;
       bench.l2.latency = random.between(1, 400);

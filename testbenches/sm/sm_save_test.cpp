@@ -26,7 +26,7 @@ using heddle::test::Warp;
 namespace {
 
 using Access = ListProgram::Access;
-constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
+constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::lt};
 constexpr std::uint64_t kOut = 0x10000;
 constexpr std::uint32_t kWarps = 4;
 constexpr std::uint32_t kThreads = 32 * kWarps;
@@ -110,7 +110,7 @@ TEST_CASE("a CTA that waits for its children gives up its slot and goes on elsew
   CHECK(wanted[0] != 0);
   for (const TimingMode mode : kModes) {
     for (const std::uint32_t on : {0U, 1U}) {
-      CAPTURE(mode == TimingMode::at, on);
+      CAPTURE(mode != TimingMode::lt, on);
       SaveBench bench(mode);
       bench.tasks.child_time = 20'000;
       bench.tasks.restore_on = on;
@@ -211,8 +211,8 @@ TEST_CASE("a wake at any moment finds the CTA", "[sm][TSK-12]") {
     std::uint32_t stayed = 0;
     std::uint32_t late = 0;
     std::uint32_t gone = 0;
-    for (Cycle time = 1; time < 2000; time += mode == TimingMode::at ? 5 : 9) {
-      CAPTURE(mode == TimingMode::at, time);
+    for (Cycle time = 1; time < 2000; time += mode != TimingMode::lt ? 5 : 9) {
+      CAPTURE(mode != TimingMode::lt, time);
       SaveBench bench(mode);
       bench.tasks.child_time = time;
       bench.tasks.restore_on = static_cast<std::uint32_t>(time % 2);
@@ -227,7 +227,8 @@ TEST_CASE("a wake at any moment finds the CTA", "[sm][TSK-12]") {
       late += refused > 0 ? 1 : 0;
       gone += bench.count('s') > 0 ? 1 : 0;
     }
-    CHECK(stayed > 5);
+    // Memory that is called answers at once here, and a save begins at once.
+    CHECK((stayed > 5 || mode == TimingMode::fast));
     CHECK(late > 5);
     CHECK(gone > 5);
   }
@@ -275,8 +276,8 @@ TEST_CASE("a CTA that finds no free memory for its state stays until there is so
 TEST_CASE("an abort at any moment ends the CTA, saved or not", "[sm][TSK-12]") {
   for (const TimingMode mode : kModes) {
     std::uint32_t in_memory = 0;
-    for (Cycle time = 50; time < 6500; time += mode == TimingMode::at ? 23 : 37) {
-      CAPTURE(mode == TimingMode::at, time);
+    for (Cycle time = 50; time < 6500; time += mode != TimingMode::lt ? 23 : 37) {
+      CAPTURE(mode != TimingMode::lt, time);
       SaveBench bench(mode);
       bench.tasks.child_time = 3000;
       bench.tasks.restore_on = static_cast<std::uint32_t>(time % 2);
@@ -309,8 +310,8 @@ TEST_CASE("a CTA that shares its context with others is saved, and found by whoe
   for (const TimingMode mode : kModes) {
     std::uint32_t late = 0;
     std::uint32_t gone = 0;
-    for (Cycle time = 1; time < 2500; time += mode == TimingMode::at ? 7 : 11) {
-      CAPTURE(mode == TimingMode::at, time);
+    for (Cycle time = 1; time < 2500; time += mode != TimingMode::lt ? 7 : 11) {
+      CAPTURE(mode != TimingMode::lt, time);
       SaveBench bench(mode, true, 16, true);
       bench.tasks.child_time = time;
       bench.tasks.restore_on = static_cast<std::uint32_t>(time % 2);
@@ -331,8 +332,8 @@ TEST_CASE("a CTA that shares its context with others is saved, and found by whoe
 TEST_CASE("an abort at any moment ends a CTA that shares its context, saved or not", "[sm][TSK-07][TSK-12]") {
   for (const TimingMode mode : kModes) {
     std::uint32_t in_memory = 0;
-    for (Cycle time = 50; time < 6500; time += mode == TimingMode::at ? 17 : 29) {
-      CAPTURE(mode == TimingMode::at, time);
+    for (Cycle time = 50; time < 6500; time += mode != TimingMode::lt ? 17 : 29) {
+      CAPTURE(mode != TimingMode::lt, time);
       SaveBench bench(mode, true, 16, true);
       bench.tasks.child_time = 3000;
       bench.tasks.restore_on = static_cast<std::uint32_t>(time % 2);
@@ -429,7 +430,7 @@ TEST_CASE("a CTA with accesses under way waits for them before it is saved", "[s
 TEST_CASE("a reset forgets a CTA that is on its way to memory or back", "[sm][TSK-12]") {
   for (const TimingMode mode : kModes) {
     for (Cycle time = 300; time < 7000; time += 211) {
-      CAPTURE(mode == TimingMode::at, time);
+      CAPTURE(mode != TimingMode::lt, time);
       SaveBench bench(mode);
       bench.tasks.child_time = 3000;
       bench.start(parents(1), kThreads, kShared);

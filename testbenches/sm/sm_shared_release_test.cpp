@@ -25,7 +25,7 @@ using heddle::test::Warp;
 namespace {
 
 using Kind = heddle::protocol::ClusterNoticePacket::Kind;
-constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
+constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::lt};
 constexpr std::uint32_t kShared = 1024;
 
 }  // namespace

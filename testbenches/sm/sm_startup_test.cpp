@@ -161,8 +161,8 @@ TEST_CASE("a CTA of twelve warps and 200 KiB starts later than one of a single w
 }
 
 TEST_CASE("each line of a program costs its first warp a way to the L2", "[sm][startup]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
-    CAPTURE(mode == TimingMode::at);
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
+    CAPTURE(mode != TimingMode::lt);
     const auto cost = [mode](std::uint32_t steps) {
       return alone(straight(steps), with_fetch(4096, 0), mode) - alone(straight(steps), {}, mode);
     };
@@ -177,7 +177,7 @@ TEST_CASE("each line of a program costs its first warp a way to the L2", "[sm][s
 }
 
 TEST_CASE("lines behind one that is missing come with it", "[sm][startup]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     SmParams params = with_fetch(4096, 0);
     params.fetch.prefetch_lines = 3;
     const auto cost = [&](std::uint32_t steps) {
@@ -223,7 +223,7 @@ TEST_CASE("warps that want the same line wait for one read of it", "[sm][startup
 }
 
 TEST_CASE("each launch fetches its parameters once per SM", "[sm][startup]") {
-  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     InTurn turn(with_fetch(0, 2048), mode);
     const std::uint32_t code = turn.bench.add(straight(4), 32, 0, 2);
     const Cycle first = turn.run(code, 1);

@@ -27,7 +27,7 @@ using heddle::test::Warp;
 
 namespace {
 
-constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
+constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::lt};
 
 ListProgram::Access access_of(std::uint8_t width, Space space = Space::global) {
   ListProgram::Access access;

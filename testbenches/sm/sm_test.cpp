@@ -153,7 +153,7 @@ CtaStartPacket cta(std::uint32_t cta_slot, std::uint64_t index, const ResourceVe
 
 TEST_CASE("a CTA runs for its cycles, after those of its start", "[sm]") {
   for (const std::uint32_t start_cycles : {0U, 20U}) {
-    for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+    for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
       CAPTURE(start_cycles);
       SmParams params;
       params.start_cycles = start_cycles;
@@ -161,8 +161,8 @@ TEST_CASE("a CTA runs for its cycles, after those of its start", "[sm]") {
       bench.start(100, cta(0, 0, {{2, 64, 0, 0, 1, 0}}, {0, 0}));
       bench.start(100, cta(3, 1, {{4, 128, 0, 0, 1, 0}}, {77, 77}));
       heddle::test::run_until_idle();
-      const Cycle link = mode == TimingMode::at ? kDistance : 0;
-      const Cycle start = mode == TimingMode::at ? start_cycles : 0;
+      const Cycle link = mode != TimingMode::lt ? kDistance : 0;
+      const Cycle start = mode != TimingMode::lt ? start_cycles : 0;
       REQUIRE(bench.mpc.exits.size() == 2);
       CHECK(bench.mpc.exits[0].first == 100 + link + start + link);
       CHECK(bench.mpc.exits[0].second.cta_slot == 0);

@@ -24,7 +24,7 @@ using heddle::test::Warp;
 namespace {
 
 using Access = ListProgram::Access;
-constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
+constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::lt};
 
 Access in(Space space) {
   Access access;

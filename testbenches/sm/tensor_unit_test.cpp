@@ -28,7 +28,7 @@ using heddle::test::Warp;
 
 namespace {
 
-constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
+constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::lt};
 constexpr std::uint32_t kShared = 32'768;
 
 ListProgram::Access in(Space space, std::uint8_t width = 4) {

@@ -58,6 +58,7 @@ GpuParams random_machine(Random& random) {
   params.gpc.mpc_launches = random.chance(50) ? 0 : random.between(100, 4000) / 1000.0;
   params.cwd.broadcast = random.chance(50) ? heddle::cwd::Broadcast::all : heddle::cwd::Broadcast::usable;
   if (random.chance(20)) params.machine.timing = TimingMode::lt;
+  if (random.chance(25)) params.machine.timing = TimingMode::fast;
   return params;
 }
 

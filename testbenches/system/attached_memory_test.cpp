@@ -80,7 +80,7 @@ std::shared_ptr<ListProgram> adder() {
 }  // namespace
 
 TEST_CASE("a plain memory takes the HBM's place", "[system][MEM-02][HST-02]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
   CAPTURE(mode);
   Attached machine(mode);
   Random random(5);
@@ -101,7 +101,7 @@ TEST_CASE("a plain memory takes the HBM's place", "[system][MEM-02][HST-02]") {
 }
 
 TEST_CASE("a release at system scope leaves the bytes in memory, one at gpu scope need not", "[system][MEM-06]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
   CAPTURE(mode);
   for (const Scope scope : {Scope::gpu, Scope::system}) {
     Attached machine(mode);

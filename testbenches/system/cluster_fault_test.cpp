@@ -103,7 +103,7 @@ ListProgram::Address at(std::uint32_t rank, std::uint32_t offset, std::uint32_t 
 }  // namespace
 
 TEST_CASE("a load from a CTA that has exited is an error of the CGA", "[system][CGA-08]") {
-  const std::string timing = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string timing = GENERATE(as<std::string>{}, "at", "fast", "lt");
   CAPTURE(timing);
   const auto program = crime([](ListProgram& p) { p.load(access_to(Space::cluster), 0, at(2, 0, 4)); }, true);
   check_attributed(run(program, {"gpu.timing=" + timing}), FaultKind::cta_not_present, 2);
@@ -233,7 +233,7 @@ TEST_CASE("a remote arrival before init is a fault of the CTA that arrives", "[s
 }
 
 TEST_CASE("data that come before they are expected complete no phase", "[system][CGA-14]") {
-  const std::string timing = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string timing = GENERATE(as<std::string>{}, "at", "fast", "lt");
   SimFixture sim;
   GpuLab lab(preset_params("small", {"gpu.timing=" + timing}));
   constexpr std::uint64_t kOut = 0x40000;

@@ -28,11 +28,11 @@ constexpr std::uint64_t kOther = 2;   // CTAs 0 and 1 share a TPC; CTA 2 is the 
 constexpr std::uint32_t kCtas = 3;
 
 // A timing, and whether the partitions of the L2 keep copies.
-const char* const kCopies[] = {"at, copies", "lt, copies"};
+const char* const kCopies[] = {"at, copies", "fast, copies", "lt, copies"};
 
 std::string set_mode(const std::string& mode) {
-  const bool copies = mode.size() > 2;
-  return "gpu={timing: " + mode.substr(0, 2) + ", l2: {copies: " + (copies ? "near" : "none") + "}}";
+  const std::string timing = mode.substr(0, mode.find(','));
+  return "gpu={timing: " + timing + ", l2: {copies: " + (timing == mode ? "none" : "near") + "}}";
 }
 
 ListProgram::Access lane0(Order order = Order::weak, Scope scope = Scope::gpu) {
@@ -160,7 +160,7 @@ using Seen = std::set<std::uint32_t>;
 }  // namespace
 
 TEST_CASE("message passing: release and acquire carry the data over", "[system][MEM-06]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt", kCopies[0], kCopies[1]);
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt", kCopies[0], kCopies[1], kCopies[2]);
   const Scope scope = GENERATE(Scope::cluster, Scope::gpu, Scope::system);
   const bool by_atomic = GENERATE(false, true);
   CAPTURE(mode, static_cast<int>(scope), by_atomic);
@@ -168,7 +168,7 @@ TEST_CASE("message passing: release and acquire carry the data over", "[system][
 }
 
 TEST_CASE("message passing: without an acquire of the right scope an old copy is read", "[system][MEM-06]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt", kCopies[0], kCopies[1]);
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt", kCopies[0], kCopies[1], kCopies[2]);
   CAPTURE(mode);
   CHECK(messages(mode, {Order::release, Order::weak, Scope::gpu, false}) == Seen{0});
   CHECK(messages(mode, {Order::release, Order::acquire, Scope::cta, false}) == Seen{0});
@@ -183,7 +183,7 @@ TEST_CASE("message passing: without a release the flag can overtake the data", "
 }
 
 TEST_CASE("an acquire fence waits for the read before it, whoever uses its value", "[system][MEM-06]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt", kCopies[0], kCopies[1]);
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt", kCopies[0], kCopies[1], kCopies[2]);
   CAPTURE(mode);
   std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
   for (std::uint64_t line = 1; line <= 8; ++line) {
@@ -268,7 +268,7 @@ bool both_zero_seen(const std::string& mode, bool fences, Scope scope) {
 }  // namespace
 
 TEST_CASE("store buffering: with fences one of the two sees the other's store", "[system][MEM-06]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt", kCopies[0], kCopies[1]);
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt", kCopies[0], kCopies[1], kCopies[2]);
   const Scope scope = GENERATE(Scope::cluster, Scope::gpu, Scope::system);
   CAPTURE(mode, static_cast<int>(scope));
   CHECK_FALSE(both_zero_seen(mode, true, scope));
@@ -279,7 +279,7 @@ TEST_CASE("store buffering: without fences both can miss", "[system][MEM-06]") {
 }
 
 TEST_CASE("strong reads of one address never go back in time", "[system][MEM-06]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt", kCopies[0], kCopies[1]);
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt", kCopies[0], kCopies[1], kCopies[2]);
   CAPTURE(mode);
   SimFixture sim;
   GpuLab lab(preset_params("small", {set_mode(mode)}));
@@ -313,7 +313,7 @@ TEST_CASE("strong reads of one address never go back in time", "[system][MEM-06]
 }
 
 TEST_CASE("a kernel sees what the one before it wrote", "[system][MEM-06]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt", kCopies[0], kCopies[1]);
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt", kCopies[0], kCopies[1], kCopies[2]);
   CAPTURE(mode);
   SimFixture sim;
   GpuLab lab(preset_params("small", {set_mode(mode)}));

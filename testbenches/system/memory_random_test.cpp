@@ -163,7 +163,7 @@ TEST_CASE("random programs leave the memory that a flat machine leaves, in both 
     REQUIRE(at == oracle.memory);
     const auto lt = run_on_machine(seed, {"lt"}, grid, block, before);
     REQUIRE(lt == oracle.memory);
-    for (const char* mode : {"at", "lt"}) {
+    for (const char* mode : {"at", "fast", "lt"}) {
       REQUIRE(run_on_machine(seed, {mode, "gpu.l2.copies=near"}, grid, block, before) == oracle.memory);
     }
     // A starved memory system: everything waits for everything, and nothing changes.
@@ -178,7 +178,7 @@ TEST_CASE("random programs leave the memory that a flat machine leaves, in both 
 }
 
 TEST_CASE("atomics that return values are done one after another", "[system][MEM-01]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
   CAPTURE(mode);
   SimFixture sim;
   GpuLab lab(preset_params("small", {"gpu.timing=" + mode}));

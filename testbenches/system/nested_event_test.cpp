@@ -188,7 +188,7 @@ std::vector<std::set<std::uint32_t>> before(const Script& script) {
 
 TEST_CASE("streams that wait for events: children begin behind what a plain list says, and none is lost",
           "[system][TSK-08][TSK-10][TSK-11]") {
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   double awaited = 0;
   std::uint32_t beside = 0;  // pairs of children that ran at the same time
   for (const std::uint64_t round : seeds(25)) {
@@ -235,7 +235,7 @@ TEST_CASE("streams that wait for events: children begin behind what a plain list
 }
 
 TEST_CASE("a wait for an event that was never recorded does not wait", "[system][TSK-11]") {
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   const bool recorded = GENERATE(false, true);
   Script script;
   script.streams = 2;
@@ -308,7 +308,7 @@ void append(ListProgram& p, std::uint32_t first, std::uint32_t count) {
 
 TEST_CASE("a queue task that a program launches runs every entry once, and ends when it is closed and empty",
           "[system][TSK-01][TSK-05][TSK-10]") {
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   const bool before_task = GENERATE(false, true);  // entries, and the close, come before the launch
   const bool shared = GENERATE(false, true);
   constexpr std::uint32_t kCount = 9;

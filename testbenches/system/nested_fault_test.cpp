@@ -54,7 +54,7 @@ TEST_CASE("a CTA that goes wrong after it was saved ends its operation, and the 
       {"shared memory that was given back before", FaultKind::shared_bounds, OpCode::load, 16, kKept,
        [=](ListProgram& p) { p.load(access(4, Space::shared), 3, ListProgram::linear(kKept - 64, 4)); }},
   };
-  const std::string timing = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string timing = GENERATE(as<std::string>{}, "at", "fast", "lt");
   constexpr std::uint32_t kCtas = 24;
   constexpr std::uint64_t kGuilty = 5;
   for (const Case& one : cases) {
@@ -154,7 +154,7 @@ TEST_CASE("a child that goes wrong after it was saved is named, and its parent g
 // itself, and is back before the others, so that nothing of the task may be left in the distributor's table.
 TEST_CASE("a fault at any moment ends the CTAs of its task that are saved, or are about to be", "[system][TSK-12]") {
   const bool was_saved = GENERATE(false, true);
-  const std::string timing = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string timing = GENERATE(as<std::string>{}, "at", "fast", "lt");
   constexpr std::uint32_t kCtas = 9;
   std::uint32_t running = 0;  // CTAs, when it happened
   std::uint32_t in_memory = 0;

@@ -300,7 +300,7 @@ class Ends final : public CtaListener {
 
 TEST_CASE("queue tasks that launch, and feed each other: every entry and every child runs once, and before their end",
           "[system][TSK-05][TSK-06][TSK-10]") {
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   for (const std::uint64_t round : seeds(12)) {
     CAPTURE(round, timing);
     Random random(round);
@@ -369,7 +369,7 @@ TEST_CASE("queue tasks that launch, and feed each other: every entry and every c
 
 TEST_CASE("queue tasks without entries keep no slot that others wait for, whatever the priority",
           "[system][TSK-03][TSK-05]") {
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   const std::uint32_t slots = GENERATE(1U, 2U, 3U);
   const std::int32_t priority = GENERATE(-1, 0, 1);  // of the others; that of queue tasks is 0
   constexpr std::uint32_t kTasks = 4;
@@ -417,7 +417,7 @@ TEST_CASE("queue tasks without entries keep no slot that others wait for, whatev
 
 TEST_CASE("a queue task ends with the last child of its entries, and its stream goes on then",
           "[system][TSK-05][TSK-06][TSK-10]") {
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   const LaunchMode mode = GENERATE(LaunchMode::stream, LaunchMode::fire_and_forget, LaunchMode::tail);
   constexpr std::uint64_t kLong = 50'000;
   SimFixture fixture;

@@ -170,7 +170,7 @@ void judge(const Leaf& leaf, const Leaf* ahead) {
 
 TEST_CASE("streams above the TMDQs: a wait tells behind whom, and calls it a false dependency if it is a stranger",
           "[system][timeline][TSK-07][TSK-10][TSK-11]") {
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   for (const std::uint64_t seed : seeds(8)) {
     CAPTURE(seed, timing);
     Random random(seed);

@@ -41,7 +41,7 @@ void share(const Machine& m, std::uint32_t gpc, std::uint32_t tpc, std::uint64_t
 }  // namespace
 
 TEST_CASE("a host asks how many clusters fit, and its share of the machine counts", "[system][CWD-24][HST-01]") {
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   SimFixture fixture;
   PacketLab lab(small({"gpu.timing=" + timing}));  // GPCs of 6 and 4 SMs
   lab.begin();

@@ -309,7 +309,7 @@ void judge(PacketLab& lab, const Bad& bad, const Objects& objects, bool in_host)
 
 TEST_CASE("every error of a packet is told, and nothing of the packet launches", "[system][PKT-09][PKT-06][PKT-11]") {
   const std::string table = GENERATE("scratch", "memory");
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   SimFixture fixture;
   PacketLab lab(small({"gpu.packet.table=" + table, "gpu.timing=" + timing}));
   lab.begin();
@@ -326,7 +326,7 @@ TEST_CASE("every error of a packet is told, and nothing of the packet launches",
 }
 
 TEST_CASE("a kernel that faults leaves an ordered chain of another queue alone", "[system][PKT-09][PKT-10]") {
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   SimFixture fixture;
   PacketLab lab(small({"gpu.timing=" + timing}));
   lab.begin();

@@ -75,7 +75,7 @@ TEST_CASE("an agent packet goes to the host, and holds what waits for it", "[sys
 
 TEST_CASE("a reset in mid-flight, by register or by pin, leaves a machine like new", "[system][HST-01]") {
   const bool by_pin = GENERATE(true, false);
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   SimFixture fixture;
   PacketLab lab(small({"gpu.timing=" + timing}));
   lab.begin();

@@ -12,7 +12,7 @@ using Machine = PacketLab::Machine;
 
 TEST_CASE("a kernel with arguments runs from queues in host and in device memory", "[system][PKT-01][PKT-03][PKT-04]") {
   const bool in_host = GENERATE(true, false);
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   SimFixture fixture;
   PacketLab lab(small({"gpu.timing=" + timing}));
   lab.begin();
@@ -100,7 +100,7 @@ TEST_CASE("plain, reference and condensed packets do the same work in the same o
 }
 
 TEST_CASE("copy engines bring data in and results out beside kernels", "[system][HST-05]") {
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   SimFixture fixture;
   PacketLab lab(small({"gpu.timing=" + timing}));
   lab.begin();

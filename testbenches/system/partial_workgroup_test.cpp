@@ -113,7 +113,7 @@ void check_cells(PacketLab& lab, std::uint64_t base, std::uint32_t number) {
 }  // namespace
 
 TEST_CASE("every work-item of a grid with partial workgroups writes its own cell once", "[system][PKT-03]") {
-  for (const char* mode : {"at", "lt"}) {
+  for (const char* mode : {"at", "fast", "lt"}) {
     CAPTURE(mode);
     SimFixture sim;
     PacketLab lab({preset_params("small", {std::string("gpu.timing=") + mode})});

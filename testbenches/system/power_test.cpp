@@ -73,7 +73,7 @@ const std::vector<std::string> kHeld = {"gpu.power.governor=limit", "gpu.power.l
 }  // namespace
 
 TEST_CASE("accounting changes no time, in at and in lt", "[power]") {
-  for (const TimingMode timing : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode timing : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     Run off({}, timing);
     const double before = off.run(50);
     Run on({kCounted}, timing);
@@ -165,7 +165,7 @@ TEST_CASE("memory keeps its clock while the chip's falls", "[power]") {
 }
 
 TEST_CASE("after a reset energy and clock begin anew", "[power]") {
-  for (const TimingMode timing : {TimingMode::at, TimingMode::lt}) {
+  for (const TimingMode timing : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
     Run run(kHeld, timing);
     const double first = run.run(1000);
     const double joules = run.joules("total");

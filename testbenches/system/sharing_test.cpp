@@ -153,7 +153,7 @@ TEST_CASE("throughput, TPC occupancy and fairness of two processes are reported 
 
 TEST_CASE("processes have the same addresses and different memory, and who reaches out is stopped alone",
           "[system][PRT-08][MEM-04]") {
-  const std::string timing = GENERATE("at", "lt");
+  const std::string timing = GENERATE("at", "fast", "lt");
   SimFixture fixture;
   GpuLab lab(preset_params("small", {"gpu.timing=" + timing, "gpu.mmu.enabled=true"}));
   for (const std::uint8_t subcontext : {std::uint8_t{1}, std::uint8_t{2}, std::uint8_t{3}}) {

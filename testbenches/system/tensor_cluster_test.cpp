@@ -81,7 +81,7 @@ std::shared_ptr<ListProgram> multicast(std::uint32_t by, std::uint16_t mask, std
 }  // namespace
 
 TEST_CASE("a multicast load goes to memory once and comes to each receiver", "[system][TMA-30][TMA-31]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
   const std::uint32_t by = GENERATE(0U, 3U);
   const std::uint16_t mask = GENERATE(std::uint16_t{0xF}, std::uint16_t{0x5}, std::uint16_t{0x2}, std::uint16_t{0x9});
   CAPTURE(mode, by, mask);
@@ -273,7 +273,7 @@ TEST_CASE("a multicast into a CTA that has exited is an error of the CGA", "[sys
 }
 
 TEST_CASE("blocks go from shared memory to shared memory of the cluster", "[system][TMA-01][TMA-07]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
   const bool reduces = GENERATE(false, true);
   CAPTURE(mode, reduces);
   constexpr std::uint32_t kBytes = 1024 + 48;

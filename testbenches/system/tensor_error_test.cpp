@@ -208,7 +208,7 @@ struct Machine {
 }  // namespace
 
 TEST_CASE("a request that breaks a rule is dropped whole, and the others go on", "[system][TMA-06]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
   CAPTURE(mode);
   Machine machine({"gpu.sm.tensor_errors=report", "gpu.timing=" + mode});
   GpuLab& lab = machine.lab;
@@ -396,7 +396,7 @@ std::shared_ptr<ListProgram> one_box(std::uint32_t bytes, bool read_data) {
 }  // namespace
 
 TEST_CASE("a poisoned response poisons shared memory, and the barrier completes", "[system][TMA-06][TMA-40]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
   CAPTURE(mode);
   Machine machine({"gpu.timing=" + mode});
   GpuLab& lab = machine.lab;
@@ -418,7 +418,7 @@ TEST_CASE("a poisoned response poisons shared memory, and the barrier completes"
 }
 
 TEST_CASE("a fault in mid-box: the rest of the box arrives, the barrier stays incomplete", "[system][TMA-06][MEM-02]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
   CAPTURE(mode);
   SimFixture sim;
   GpuLab lab(preset_params("small", {"gpu.sm.tensor_errors=report", "gpu.timing=" + mode, "gpu.memory=2 MiB"}),

@@ -71,7 +71,7 @@ void note_clock(ListProgram& p, std::uint16_t to, ListProgram::Reads after = {})
 
 TEST_CASE("a store's source may be overwritten once it has been read, before the store is complete",
           "[system][TMA-41]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
   Machine machine({"gpu.timing=" + mode});
   auto program = std::make_shared<ListProgram>(12);
   ListProgram& p = *program;
@@ -250,7 +250,7 @@ TEST_CASE("a CTA ends when its last request has", "[system][TMA-02]") {
 }
 
 TEST_CASE("blocks of any length and place are copied in device memory", "[system][TMA-01]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
   Machine machine({"gpu.timing=" + mode});
   auto program = std::make_shared<ListProgram>(4);
   const auto from = [](std::uint64_t cta) { return kSource + 16 * (cta % 9) + 1024 * (cta % 7); };

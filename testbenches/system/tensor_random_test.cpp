@@ -114,7 +114,7 @@ void check_loads(Machine& machine, Random& random, std::uint32_t count) {
 
 TEST_CASE("boxes come to shared memory as the reference says",
           "[system][TMA-02][TMA-10][TMA-11][TMA-13][TMA-14][TMA-20][TMA-40]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
   CAPTURE(mode);
   for (const std::uint64_t seed : seeds(4)) {
     CAPTURE(seed);
@@ -207,7 +207,7 @@ void check_stores(Machine& machine, Random& random, std::uint32_t count, bool re
 }  // namespace
 
 TEST_CASE("boxes go to device memory as the reference says", "[system][TMA-01][TMA-13][TMA-41]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
   CAPTURE(mode);
   for (const std::uint64_t seed : seeds(3)) {
     CAPTURE(seed);
@@ -218,7 +218,7 @@ TEST_CASE("boxes go to device memory as the reference says", "[system][TMA-01][T
 }
 
 TEST_CASE("reductions of boxes change device memory as the reference says", "[system][TMA-01][TMA-07]") {
-  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
   CAPTURE(mode);
   for (const std::uint64_t seed : seeds(3)) {
     CAPTURE(seed);

@@ -50,7 +50,7 @@ BulkRequest send_of(std::uint32_t from, std::uint32_t cta, std::uint32_t to) {
 }  // namespace
 
 TEST_CASE("a copied box is what a load would put into shared memory, without a swizzle", "[tmau][TMA-44][TMA-13]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   const std::uint64_t seed = GENERATE(1U, 2U, 3U);
   CAPTURE(seed);
   Random random(seed);
@@ -178,7 +178,7 @@ TEST_CASE("which kinds of requests a type or swizzle is for", "[tmau][TMA-04][TM
 }
 
 TEST_CASE("a sent box lies at its receiver as at its sender, swizzled by its new address", "[tmau][TMA-44][TMA-20]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   const std::uint64_t seed = GENERATE(11U, 12U);
   CAPTURE(seed);
   Random random(seed);

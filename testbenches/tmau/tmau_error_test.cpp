@@ -57,7 +57,7 @@ arch::TensorDescriptor breaking(TensorRule rule) {
 }  // namespace
 
 TEST_CASE("a request that breaks a rule is dropped whole, and the others go on", "[tmau][TMA-06]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   const TensorRule rule = GENERATE(TensorRule::rank_layout, TensorRule::address, TensorRule::stride_alignment,
                                    TensorRule::stride_range, TensorRule::box, TensorRule::inner_bytes,
                                    TensorRule::inner_swizzle, TensorRule::nan_fill, TensorRule::unmapped);
@@ -203,7 +203,7 @@ TEST_CASE("what the SM has found broken is dropped in its turn", "[tmau][TMA-06]
 }
 
 TEST_CASE("an error in mid-box: the rest is delivered, the barrier stays short", "[tmau][TMA-06][TMA-40]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   TmauBench bench(1, {}, mode);
   bench.fill_memory(1);
   bench.put_descriptor(kDescriptor, good());
@@ -290,7 +290,7 @@ TEST_CASE("a descriptor that does not come, or comes poisoned", "[tmau][TMA-04][
 }
 
 TEST_CASE("a store of corrupt bytes does not write them", "[tmau][TMA-06]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   TmauBench bench(1, {}, mode);
   bench.fill_windows(4);
   bench.sms[0]->bad = [](const protocol::BulkTarget& target) { return target.piece.shared == 256; };

@@ -13,7 +13,7 @@ using namespace heddle;
 using namespace heddle::test;
 
 TEST_CASE("a request that carries its tensor's parameters fetches nothing", "[tmau][TMA-44]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   const bool breaks = GENERATE(false, true);
   TmauBench bench(1, {}, mode);
   bench.fill_memory(5);

@@ -20,7 +20,7 @@ TmauParams stages(std::uint32_t sms = 1) {
 }  // namespace
 
 TEST_CASE("a multicast goes to memory once and lands in each receiver", "[tmau][TMA-30][TMA-31]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   const std::uint32_t per_unit = GENERATE(1U, 2U, 4U);
   TmauBench bench(4, stages(per_unit), mode);
   bench.fill_memory(2);
@@ -107,7 +107,7 @@ TEST_CASE("two receivers on one SM get one packet", "[tmau][TMA-30]") {
 }
 
 TEST_CASE("fill goes to the receivers by their units", "[tmau][TMA-13][TMA-30][TMA-40]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   const std::uint32_t per_unit = GENERATE(1U, 2U);
   TmauBench bench(4, stages(per_unit), mode);
   bench.fill_memory(4);
@@ -130,7 +130,7 @@ TEST_CASE("fill goes to the receivers by their units", "[tmau][TMA-13][TMA-30][T
 }
 
 TEST_CASE("an error reaches no receiver, and only the one that asked hears of it", "[tmau][TMA-06][TMA-31]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   TmauBench bench(2, stages(), mode);
   bench.memory.error = [](std::uint64_t line) { return line == 0x1080; };
   BulkRequest request = block_load(0x1000, 32, 512, 16);
@@ -184,7 +184,7 @@ TEST_CASE("a unit is not quiet before all is acknowledged", "[tmau][TMA-31]") {
 }
 
 TEST_CASE("units multicast to each other at the same time", "[tmau][TMA-30][TMA-31]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   TmauBench bench(4, stages(2), mode);
   bench.fill_memory(5);
   for (std::uint32_t sm = 0; sm < 4; ++sm) {

@@ -86,7 +86,7 @@ TEST_CASE("a port without room does not stop the other SM of the unit", "[tmau][
 }
 
 TEST_CASE("a drain waits for all requests of its SM before it, and for no other", "[tmau][TMA-31][TMA-41]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   TmauParams params = stage_costs();
   params.sms = 2;
   params.order = tmau::QueueOrder::smallest_first;  // it does not overtake
@@ -106,7 +106,7 @@ TEST_CASE("a drain waits for all requests of its SM before it, and for no other"
   CHECK(bench.cycle_of(later) < bench.cycle_of(drain));
   // The second drain has the other phase, and has to wait for the first one.
   CHECK(bench.cycle_of(second) >= bench.cycle_of(drain));
-  // In lt mode answers are known when requests are made: nothing is held back.
+  // Answers to calls are known when requests are made: nothing is held back.
   if (mode == TimingMode::at) CHECK(bench.cycle_of(last) > bench.cycle_of(drain));
   bench.check_over();
 }
@@ -169,7 +169,7 @@ TEST_CASE("a descriptor that is forgotten while it is fetched is fetched again f
 }
 
 TEST_CASE("a reset in mid-flight leaves a unit that works", "[tmau][TMA-31]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   const auto tracking = GENERATE(tmau::Tracking::carried, tmau::Tracking::table);
   const double rate = GENERATE(1.0, 0.3);
   CAPTURE(rate);

@@ -226,7 +226,7 @@ TEST_CASE("after a reset the rate begins anew", "[tmau][TMA-16]") {
 }
 
 TEST_CASE("a unit that has been reset does what a new one does, in the same cycles", "[tmau][TMA-03][TMA-04]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   // What has left for memory, and when.
   const auto lines_of = [](TmauBench& bench) {
     std::vector<std::pair<std::uint64_t, Cycle>> lines;
@@ -259,7 +259,7 @@ TEST_CASE("a unit that has been reset does what a new one does, in the same cycl
 
 TEST_CASE("line requests carry where their data go, or an index of a table", "[tmau][TMA-15]") {
   const bool table = GENERATE(false, true);
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   TmauParams params = stage_costs();
   params.tracking = table ? tmau::Tracking::table : tmau::Tracking::carried;
   params.carried_bytes = 24;
@@ -327,7 +327,7 @@ TEST_CASE("line requests name the SM by its number in the machine", "[tmau][TMA-
 TEST_CASE("data come with the CTA, warp and launch of their request", "[tmau][TMA-15][TMA-30]") {
   const bool box = GENERATE(false, true);
   const bool by_rank = GENERATE(false, true);
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   TmauBench bench(2, stage_costs(), mode);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 4));
   const auto change = [](protocol::BulkRequestPacket& packet) {

@@ -27,7 +27,7 @@ TEST_CASE("a store reads shared memory, writes, and then is complete", "[tmau][T
 }
 
 TEST_CASE("a source may be overwritten when it has been read, long before the end", "[tmau][TMA-41]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   const Cycle ahead = GENERATE(0, 3000);  // acknowledgements that are known before the last line has been read
   TmauBench bench(1, stage_costs(), mode);
   bench.memory.latency = [](std::uint64_t) { return Cycle{3000}; };
@@ -36,7 +36,7 @@ TEST_CASE("a source may be overwritten when it has been read, long before the en
   bench.run();
   CHECK(bench.sms[0]->given == 20);
   REQUIRE(bench.read_of(id) != nullptr);
-  const bool at = mode == TimingMode::at;
+  const bool at = mode != TimingMode::lt;
   const Cycle last = at ? 20 + 19 + 7 : 19 + 5;
   CHECK(bench.read_of(id)->cycle == last + (at ? 1 : 0));
   CHECK(bench.cycle_of(id) == last + 3000 + (at ? 1 : 0));
@@ -84,7 +84,7 @@ TEST_CASE("a store whose error is known is not taken over", "[tmau][TMA-41][TMA-
 }
 
 TEST_CASE("elements outside the tensor are not stored", "[tmau][TMA-13]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   TmauBench bench(1, stage_costs(), mode);
   bench.fill_windows(2);
   bench.fill_memory(3);
@@ -129,7 +129,7 @@ TEST_CASE("holes within a line are not written", "[tmau][TMA-13][TMA-15]") {
 }
 
 TEST_CASE("reductions of tensors are done at memory", "[tmau][TMA-01][TMA-07]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   TmauBench bench(1, stage_costs(), mode);
   bench.fill_windows(2);
   bench.fill_memory(3);
@@ -172,7 +172,7 @@ TEST_CASE("reductions of blocks have the type of the request", "[tmau][TMA-01][T
 }
 
 TEST_CASE("a send brings shared memory to another CTA, or to the own one", "[tmau][TMA-01]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   const bool own = GENERATE(false, true);
   const bool reduces = GENERATE(false, true);
   TmauBench bench(2, stage_costs(), mode);

@@ -351,7 +351,7 @@ TEST_CASE("pieces of a prefetch that share a line are one request", "[tmau][TMA-
 }
 
 TEST_CASE("a copy from device to device reads and then writes", "[tmau][TMA-01]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   TmauBench bench(1, stage_costs(), mode);
   bench.fill_memory(5);
   const auto source = bytes_at(bench, 0x1010, 1600);
@@ -371,7 +371,7 @@ TEST_CASE("a copy from device to device reads and then writes", "[tmau][TMA-01]"
 }
 
 TEST_CASE("lines outside the tensor are filled without a request", "[tmau][TMA-13][TMA-40]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   TmauBench bench(1, stage_costs(), mode);
   bench.fill_memory(6);
   arch::TensorDescriptor d = matrix_at(0x1000, 32, 16, 32, 8);

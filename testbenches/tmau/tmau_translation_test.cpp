@@ -19,7 +19,7 @@ void of_subcontext(protocol::BulkRequestPacket& packet) { packet.subcontext = 9;
 }  // namespace
 
 TEST_CASE("every line request names the subcontext, and descriptors are fetched for each", "[tmau][TMA-04][PRT-08]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   TmauBench bench(1, {}, mode);
   bench.fill_memory(1);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 8));
@@ -46,7 +46,7 @@ TEST_CASE("every line request names the subcontext, and descriptors are fetched 
 }
 
 TEST_CASE("what translation refuses is told with its kind", "[tmau][TMA-06][PRT-08]") {
-  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::fast, TimingMode::lt);
   TmauBench bench(1, {}, mode);
   bench.fill_memory(1);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 8));

@@ -1,0 +1,142 @@
+// Contention without events: a resource that is reserved for times ahead, by calls that come in the order in which
+// things are asked for, not in that in which they reach the resource.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "common/cycle.h"
+#include "common/link_network.h"
+
+namespace heddle {
+
+// A link, or anything else that serves so much per cycle, one after the other.
+//
+// What comes in the order of its times is served as by LinkPace, to the cycle. What comes for an earlier time than
+// something before it gets what was left free there: the calendar knows how much of each window of kWindow cycles is
+// taken, for the last kWindows of them. What was left before is not known, and given, unless all was taken for long.
+// Nothing is served twice as fast because it was asked for late.
+class ReservedLink {
+ public:
+  static constexpr Cycle kWindow = 16;
+  static constexpr std::size_t kWindows = 128;
+
+  // per_cycle >= 0.01: bytes, or whatever take() counts.
+  explicit ReservedLink(double per_cycle)
+      : pace_(per_cycle),
+        per_cycle_(per_cycle),
+        window_(static_cast<std::uint32_t>(std::llround(per_cycle * kWindow * kParts))) {}
+
+  // So much begins at `when` or later: returns the cycle.
+  Cycle take(Cycle when, std::uint32_t amount) {
+    return when < latest_ ? take_behind(when, amount) : append(when, amount);
+  }
+  void reset() {
+    pace_.reset();
+    used_.fill(0);
+    latest_ = busy_since_ = first_ = full_until_ = 0;
+  }
+
+ private:
+  static constexpr std::uint32_t kParts = 16;  // of what is counted
+
+  std::uint32_t& used(Cycle window) { return used_[window % kWindows]; }
+  // The calendar goes up to that window.
+  void extend(Cycle window) {
+    if (window < first_ + kWindows) return;
+    const Cycle first = window + 1 - kWindows;
+    for (Cycle gone = first_; gone < std::min(first, first_ + kWindows); ++gone) {
+      if (used(gone) >= window_) full_until_ = (gone + 1) * kWindow;
+      used(gone) = 0;
+    }
+    first_ = first;
+  }
+  // The cycle of a window in which it has served what is taken of it.
+  Cycle free_in(Cycle window) { return window * kWindow + static_cast<Cycle>(used(window) / (per_cycle_ * kParts)); }
+  // Behind all that has come in order, and where others have left something.
+  Cycle append(Cycle when, std::uint32_t amount) {
+    Cycle begin = pace_.earliest(when);
+    Cycle window = begin / kWindow;
+    extend(window);
+    if (used(window) >= window_) {
+      while (window < first_ + kWindows && used(window) >= window_) ++window;
+      begin = pace_.earliest(window * kWindow);
+    }
+    if (begin == when && !pace_.busy_at(when)) busy_since_ = begin;
+    pace_.take(begin, amount);
+    latest_ = begin;
+    fill(begin, amount);
+    return begin;
+  }
+  void fill(Cycle begin, std::uint32_t amount) {
+    Cycle window = begin / kWindow;
+    extend(window);
+    std::uint32_t left = amount * kParts;
+    while (true) {
+      std::uint32_t& taken = used(window);
+      const std::uint32_t part = std::min(left, taken < window_ ? window_ - taken : 0);
+      taken += part;
+      left -= part;
+      if (left == 0) return;
+      extend(++window);
+    }
+  }
+  Cycle take_behind(Cycle when, std::uint32_t amount) {
+    if (when >= busy_since_) return append(latest_, amount);  // from there on it is never idle
+    Cycle window = when / kWindow;
+    if (window < first_) {
+      if (when >= full_until_) return when;
+      window = first_;
+    }
+    while (window * kWindow < busy_since_ && used(window) >= window_) ++window;
+    const Cycle begin = std::max(when, free_in(window));
+    if (begin >= busy_since_) return append(latest_, amount);
+    fill(begin, amount);
+    return begin;
+  }
+
+  LinkPace pace_;
+  double per_cycle_;
+  std::uint32_t window_;  // what a window serves, in parts
+  std::array<std::uint32_t, kWindows> used_{};
+  Cycle latest_ = 0;      // the last begin that came in order
+  Cycle busy_since_ = 0;  // from then on up to the end of what is taken
+  Cycle first_ = 0;       // window of the calendar
+  Cycle full_until_ = 0;  // the end of the last full window before it
+};
+
+// Lines that a cache has been given by a call before their time: whoever finds them there waits until they come.
+//
+// Remembers the last fill of each of kPlaces groups of keys. One that has been pushed out of its place counts as come.
+class PendingFills {
+ public:
+  void note(std::uint64_t key, Cycle when) {
+    places_[place_of(key)] = {key, when};
+    last_ = std::max(last_, when);
+  }
+  // When the line is there for an access at `when`.
+  Cycle ready(std::uint64_t key, Cycle when) const {
+    if (when >= last_) return when;
+    const Fill& fill = places_[place_of(key)];
+    return fill.key == key ? std::max(when, fill.when) : when;
+  }
+  void reset() {
+    places_.fill({});
+    last_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kPlaces = 512;
+  struct Fill {
+    std::uint64_t key = 0;
+    Cycle when = 0;
+  };
+  static std::size_t place_of(std::uint64_t key) { return key * 0x9E37'79B9'7F4A'7C15U >> 55; }
+
+  std::array<Fill, kPlaces> places_{};
+  Cycle last_ = 0;
+};
+
+}  // namespace heddle

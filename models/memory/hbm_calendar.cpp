@@ -1,0 +1,179 @@
+#include "memory/hbm_calendar.h"
+
+#include <algorithm>
+
+#include "common/bits.h"
+
+namespace heddle::memory {
+namespace {
+
+constexpr Cycle cycle_of(HbmTick tick) { return tick / kTicksPerCycle; }
+
+// The tick at which something begins that wants to at `when`, and of which so many ticks are taken.
+HbmTick take(ReservedLink& link, HbmTick when, HbmTick ticks) {
+  return std::max<HbmTick>(when, link.take(cycle_of(when), static_cast<std::uint32_t>(ticks)) * kTicksPerCycle);
+}
+
+constexpr std::uint32_t kSectorBytes = 32;
+constexpr std::uint32_t kSectors = HbmMap::kLineBytes / kSectorBytes;
+
+// Of the payload's byte enables from index `from` to `to`.
+std::uint64_t count_enabled(const tlm::tlm_generic_payload& payload, std::uint64_t from, std::uint64_t to) {
+  const unsigned char* enables = payload.get_byte_enable_ptr();
+  const std::uint64_t pattern = payload.get_byte_enable_length();
+  std::uint64_t count = 0;
+  if (to <= pattern) {
+    for (std::uint64_t i = from; i < to; ++i) count += enables[i] == TLM_BYTE_ENABLED ? 1U : 0U;
+  } else {
+    for (std::uint64_t i = from; i < to; ++i) count += enables[i % pattern] == TLM_BYTE_ENABLED ? 1U : 0U;
+  }
+  return count;
+}
+
+}  // namespace
+
+HbmCalendar::HbmCalendar(const HbmTiming& timing, const HbmQueues& queues, HbmCounters& counters, HbmTick first_refresh)
+    : timing_(timing),
+      counters_(counters),
+      first_refresh_(timing.refresh == HbmRefresh::off ? kNoTick : first_refresh),
+      turn_((timing.read_to_write + timing.write_to_read) / std::max(1U, queues.write_high - queues.write_low)),
+      banks_(timing.banks),
+      groups_(timing.groups, ReservedLink(static_cast<double>(kTicksPerCycle))),
+      activates_(static_cast<double>(kTicksPerCycle)),
+      bus_(static_cast<double>(kTicksPerCycle)),
+      next_refresh_(first_refresh_),
+      written_(queues.writes) {}
+
+void HbmCalendar::refresh(HbmTick when) {
+  while (next_refresh_ <= when) {
+    counters_.refreshes.add();
+    if (timing_.refresh == HbmRefresh::all_bank) {
+      take(bus_, next_refresh_, timing_.rfc);
+      for (Bank& bank : banks_) {
+        bank.activate = std::max(bank.activate, next_refresh_ + timing_.rfc);
+        bank.rows[bank.current].row = HbmBanks::kClosed;
+      }
+    } else {
+      Bank& bank = banks_[refresh_bank_];
+      refresh_bank_ = (refresh_bank_ + 1) % static_cast<std::uint32_t>(banks_.size());
+      bank.activate = std::max(bank.activate, next_refresh_ + timing_.rfc);
+      bank.rows[bank.current].row = HbmBanks::kClosed;
+    }
+    next_refresh_ += timing_.refi;
+  }
+}
+
+HbmCalendar::Row& HbmCalendar::open(Bank& bank, std::uint32_t number, HbmTick when) {
+  for (std::size_t i = 0; i < Bank::kRows; ++i) {
+    Row& row = bank.rows[i];
+    if (row.row == number && (i == bank.current || row.last >= when)) {
+      counters_.row_hits.add();
+      return row;
+    }
+  }
+  const Row& before = bank.rows[bank.current];
+  (before.row == HbmBanks::kClosed ? counters_.row_misses : counters_.row_conflicts).add();
+  counters_.activates.add();
+  // The row before is closed behind its last column.
+  HbmTick activate = std::max(when, bank.activate);
+  if (before.row != HbmBanks::kClosed) {
+    activate = std::max(when, std::max(bank.activate - timing_.rp, before.last + timing_.read_to_pre)) + timing_.rp;
+  }
+  activate = take(activates_, activate, std::max(timing_.rrd_short, timing_.faw / 4));
+  bank.activate = activate + timing_.ras + timing_.rp;
+  bank.current = (bank.current + 1) % Bank::kRows;
+  Row& row = bank.rows[bank.current];
+  row = {number, activate + timing_.rcd, activate + timing_.rcd};
+  return row;
+}
+
+// The first column of the accesses.
+HbmTick HbmCalendar::serve(std::uint32_t number, std::uint32_t row_number, std::uint32_t accesses, HbmTick turn,
+                           HbmTick when) {
+  refresh(when);
+  Row& row = open(banks_[number], row_number, when);
+  HbmTick column = std::max(when, row.column);
+  column = take(groups_[number % groups_.size()], column, accesses * timing_.access_long);
+  column = take(bus_, column, accesses * timing_.access + turn);
+  row.last = std::max(row.last, column + (accesses - 1) * timing_.access_long);
+  return column;
+}
+
+HbmTick HbmCalendar::read(std::uint32_t bank, std::uint32_t row, std::uint32_t accesses, HbmTick when) {
+  return serve(bank, row, accesses, 0, when) + (accesses - 1) * timing_.access_long + timing_.read_data;
+}
+
+HbmTick HbmCalendar::write(std::uint32_t bank, std::uint32_t row, std::uint32_t accesses, HbmTick when) {
+  const HbmTick taken = std::max(when, written_[oldest_]);
+  written_[oldest_] = serve(bank, row, accesses, turn_, taken);
+  oldest_ = (oldest_ + 1) % written_.size();
+  return taken;
+}
+
+void HbmCalendar::reset() {
+  std::fill(banks_.begin(), banks_.end(), Bank());
+  for (ReservedLink& group : groups_) group.reset();
+  activates_.reset();
+  bus_.reset();
+  next_refresh_ = first_refresh_;
+  refresh_bank_ = 0;
+  std::fill(written_.begin(), written_.end(), 0);
+  oldest_ = 0;
+}
+
+void find_sectors(const tlm::tlm_generic_payload& payload, std::uint64_t line, std::uint64_t begin, std::uint64_t end,
+                  HbmAccess& access) {
+  const std::uint64_t address = payload.get_address();
+  const bool one_pass = payload.get_streaming_width() >= payload.get_data_length();
+  const bool masked = payload.get_byte_enable_ptr() != nullptr;
+  for (std::uint32_t sector = 0; sector < kSectors; ++sector) {
+    const std::uint64_t low = line + sector * kSectorBytes;
+    const std::uint64_t from = std::max(low, begin);
+    const std::uint64_t to = std::min(low + kSectorBytes, end);
+    if (from >= to) continue;
+    const std::uint64_t bytes = masked && one_pass ? count_enabled(payload, from - address, to - address) : to - from;
+    const auto bit = static_cast<std::uint8_t>(1U << sector);
+    if (bytes > 0) access.sectors |= bit;
+    if (bytes == kSectorBytes && (one_pass || !masked)) access.full |= bit;
+  }
+}
+
+Cycle HbmCalls::serve(const tlm::tlm_generic_payload& payload, bool good, Cycle arrival) {
+  HbmTick done = (arrival + request_) * kTicksPerCycle;
+  if (good && !channels_.empty()) {
+    done = serve_lines(payload, done);
+  } else if (good && payload.is_read()) {
+    done += timing_.unloaded();
+  }
+  return (done + kTicksPerCycle - 1) / kTicksPerCycle + response_;
+}
+
+// The end of the last. Of a streamed request, the range counts once.
+HbmTick HbmCalls::serve_lines(const tlm::tlm_generic_payload& payload, HbmTick when) {
+  const std::uint64_t begin = payload.get_address();
+  const std::uint64_t end = begin + std::min(payload.get_data_length(), payload.get_streaming_width());
+  const std::uint32_t together = std::max(1U, timing_.access_bytes / kSectorBytes);  // sectors
+  HbmTick last = when;
+  for (std::uint64_t line = begin / HbmMap::kLineBytes * HbmMap::kLineBytes; line < end; line += HbmMap::kLineBytes) {
+    HbmAccess access;
+    find_sectors(payload, line, begin, end, access);
+    if (access.sectors == 0) continue;  // all disabled
+    const DecodedAddress place = map_.decode(line);
+    sectors_[place.channel] += bits::count(access.sectors);
+    std::uint32_t accesses = 0;
+    for (std::uint32_t first = 0; first < kSectors; first += together) {
+      if ((access.sectors >> first & ((1U << together) - 1)) != 0) ++accesses;
+    }
+    HbmCalendar& channel = channels_[place.channel];
+    last = std::max(last, payload.is_read() ? channel.read(place.bank, place.row, accesses, when)
+                                            : channel.write(place.bank, place.row, accesses, when));
+  }
+  return last;
+}
+
+void HbmCalls::reset() {
+  for (HbmCalendar& channel : channels_) channel.reset();
+  std::fill(sectors_.begin(), sectors_.end(), 0);
+}
+
+}  // namespace heddle::memory

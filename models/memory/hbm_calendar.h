@@ -1,0 +1,95 @@
+// A pseudo-channel as calendars, for accesses that are calls (MEM-02, HST-03): banks with the rows that they have open
+// or will have, and the data bus. Plain C++.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <tlm>
+
+#include "common/reservation.h"
+#include "memory/hbm_banks.h"
+#include "memory/hbm_channel.h"
+
+namespace heddle::memory {
+
+// Accesses come in the order of calls. A controller would serve what goes to a row as long as that is open: so an
+// access finds its row open if an earlier one to it is served when this one comes, or later, whatever other rows of the
+// bank others have asked for in between. Writes are collected, and change the direction of the bus once for as many as
+// a batch has; one is answered when the queue has room for it.
+class HbmCalendar {
+ public:
+  // All references must outlive it.
+  HbmCalendar(const HbmTiming& timing, const HbmQueues& queues, HbmCounters& counters, HbmTick first_refresh);
+
+  // So many accesses to a row, which come at `when`. Returns the end of a read's data, or when a write is taken in.
+  HbmTick read(std::uint32_t bank, std::uint32_t row, std::uint32_t accesses, HbmTick when);
+  HbmTick write(std::uint32_t bank, std::uint32_t row, std::uint32_t accesses, HbmTick when);
+  void reset();
+
+ private:
+  // A row of a bank, from its activate on.
+  struct Row {
+    std::uint32_t row = HbmBanks::kClosed;
+    HbmTick column = 0;  // first one that is possible
+    HbmTick last = 0;    // the last column that is served
+  };
+  struct Bank {
+    static constexpr std::size_t kRows = 4;
+    std::array<Row, kRows> rows;
+    std::size_t current = 0;
+    HbmTick activate = 0;  // the next one that is possible, its precharge before it
+  };
+
+  HbmTick serve(std::uint32_t bank, std::uint32_t row, std::uint32_t accesses, HbmTick turn, HbmTick when);
+  Row& open(Bank& bank, std::uint32_t row, HbmTick when);
+  void refresh(HbmTick when);
+
+  const HbmTiming& timing_;
+  HbmCounters& counters_;
+  const HbmTick first_refresh_;
+  const HbmTick turn_;  // of a write's part of a change of direction and back
+  std::vector<Bank> banks_;
+  std::vector<ReservedLink> groups_;  // columns
+  ReservedLink activates_;
+  ReservedLink bus_;
+  HbmTick next_refresh_;
+  std::uint32_t refresh_bank_ = 0;
+  std::vector<HbmTick> written_;  // when those that the queue holds are written: a ring
+  std::size_t oldest_ = 0;
+};
+
+// Sectors of the line at `line` that bytes [begin, end) of the payload's range touch, and those that they fill.
+void find_sectors(const tlm::tlm_generic_payload& payload, std::uint64_t line, std::uint64_t begin, std::uint64_t end,
+                  HbmAccess& access);
+
+// Memory's answers to calls. Without calendars, an access takes what it takes alone.
+class HbmCalls {
+ public:
+  // `request`, `response`: cycles of the ways. All references must outlive it.
+  HbmCalls(const HbmMap& map, const HbmTiming& timing, Cycle request, Cycle response)
+      : map_(map), timing_(timing), request_(request), response_(response) {}
+  // One more channel has a calendar.
+  void add(const HbmQueues& queues, HbmCounters& counters, HbmTick first_refresh) {
+    channels_.emplace_back(timing_, queues, counters, first_refresh);
+    sectors_.push_back(0);
+  }
+
+  // The cycle of the answer. `good`: the access is none that was refused.
+  Cycle serve(const tlm::tlm_generic_payload& payload, bool good, Cycle arrival);
+  std::uint64_t sectors_of(std::uint32_t channel) const { return sectors_.empty() ? 0 : sectors_[channel]; }
+  void reset();
+
+ private:
+  HbmTick serve_lines(const tlm::tlm_generic_payload& payload, HbmTick when);
+
+  const HbmMap& map_;
+  const HbmTiming& timing_;
+  const Cycle request_;
+  const Cycle response_;
+  std::vector<HbmCalendar> channels_;
+  std::vector<std::uint64_t> sectors_;  // that each was asked for
+};
+
+}  // namespace heddle::memory
