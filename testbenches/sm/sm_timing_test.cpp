@@ -103,6 +103,37 @@ TEST_CASE("a miss costs the L1's latency beside that of memory", "[sm][SM-03]") 
   }
 }
 
+TEST_CASE("lines of one load are on their way together", "[sm][SM-03][HST-03]") {
+  for (const TimingMode mode : kModes) {
+    for (const std::uint32_t lines : {1U, 2U, 4U, 32U}) {
+      ListProgram p(2);
+      p.load({}, 0, [=](const Warp&, std::uint32_t lane) { return 128 * (lane % lines); });
+      p.compute(Unit::fp32, 1, {{0, 1}});
+      p.exit();
+      ProgramBench bench({}, mode);
+      bench.l2.latency = 226;
+      CHECK(bench.run(p, 32) == 260 + lines - 1);  // one after the other at the tags
+    }
+  }
+}
+
+TEST_CASE("a load of a line that is on its way waits for it, and asks for it no more", "[sm][SM-03][HST-03]") {
+  for (const TimingMode mode : kModes) {
+    ListProgram p(4);
+    p.load({}, 0, ListProgram::constant(0));
+    p.compute(Unit::fp32, 1, {}, {{3, 1}});
+    p.load({}, 1, ListProgram::constant(0));
+    p.compute(Unit::fp32, 1, {{1, 1}});
+    p.exit();
+    ProgramBench bench({}, mode);
+    bench.l2.latency = 226;
+    const Cycle cycles = bench.run(p, 32);
+    CHECK(bench.l2.seen.size() == 1);
+    CHECK(cycles >= 260);
+    CHECK(cycles <= 262);
+  }
+}
+
 TEST_CASE("a result is waited for by readers and by writers of its register, and by nobody else", "[sm][SM-03]") {
   const auto cost = [](const ListProgram::Reads& reads, const ListProgram::Reads& writes) {
     ListProgram p(4);
