@@ -92,6 +92,24 @@ TEST_CASE("what comes late gets what was left free, and nothing is served twice 
   CHECK(filled > 10'000);
 }
 
+TEST_CASE("a time that the calendar has left behind is free, unless all was taken then", "[common][HST-03]") {
+  const auto link_after = [](std::uint32_t taken) {
+    ReservedLink link(1);
+    for (std::uint32_t i = 0; i < taken / 16; ++i) link.take(0, 16);  // all of [0, taken)
+    CHECK(link.take(50'000, 1) == 50'000);
+    return link;
+  };
+  for (const std::uint32_t taken : {16U, 160U, 9600U}) {
+    CAPTURE(taken);
+    for (const Cycle when : {Cycle{0}, Cycle{taken / 2}, Cycle{taken - 1}}) {
+      CHECK(link_after(taken).take(when, 1) >= taken);
+    }
+    for (const Cycle when : {Cycle{taken}, Cycle{taken + 1}, Cycle{20'000}}) {
+      CHECK(link_after(taken).take(when, 1) == when);
+    }
+  }
+}
+
 TEST_CASE("a resource that was reset is free", "[common][HST-03]") {
   ReservedLink link(2);
   for (int i = 0; i < 100; ++i) link.take(5000, 128);
