@@ -3,7 +3,8 @@
 // Approximately timed, the usual exchange between two blocks of ours takes two calls: BEGIN_REQ, answered with END_REQ
 // in its return, and BEGIN_RESP, answered with TLM_COMPLETED. An end that has no room for more withholds its answer,
 // which is the protocol's own back-pressure. All other forms that the standard allows are understood. Loosely timed,
-// requests are blocking calls that never wait.
+// requests are blocking calls that never wait. Two ends of ours can read lines without a payload as well (LineSource);
+// any other end knows nothing of it.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 
 #include "common/domain.h"
 #include "common/error.h"
+#include "common/line_source.h"
 
 namespace heddle {
 
@@ -31,6 +33,15 @@ inline Cycle arrival_of(const tlm::tlm_generic_payload& payload, Domain& domain,
 }
 
 }  // namespace detail
+
+// A target of ours, which may offer lines.
+class LineTarget : public tlm::tlm_fw_transport_if<> {
+ public:
+  virtual LinePort lines() const = 0;
+
+ protected:
+  ~LineTarget() override = default;
+};
 
 // The initiating end. The owner keeps its payloads alive (a reference each) until on_response has returned true or it
 // has called end_response(). The socket may stay unbound as long as nothing is sent.
@@ -93,6 +104,11 @@ class MemoryOut : public tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_bas
 
   void blocking(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay) { target().b_transport(payload, delay); }
   unsigned debug(tlm::tlm_generic_payload& payload) { return target().transport_dbg(payload); }
+  // Who offers lines at the other end, if anybody does. After elaboration.
+  LinePort lines() {
+    const auto* ours = dynamic_cast<const LineTarget*>(&target());
+    return ours == nullptr ? LinePort() : ours->lines();
+  }
 
   void reset() override {
     requesting_ = nullptr;
@@ -144,7 +160,7 @@ class MemoryOut : public tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_bas
 };
 
 // The receiving end.
-class MemoryIn : public tlm::tlm_target_socket<>, private tlm::tlm_fw_transport_if<>, private Resettable {
+class MemoryIn : public tlm::tlm_target_socket<>, private LineTarget, private Resettable {
  public:
   MemoryIn(const char* name, Domain& domain) : tlm::tlm_target_socket<>(name), domain_(domain) {
     this->bind(static_cast<tlm::tlm_fw_transport_if<>&>(*this));
@@ -174,6 +190,9 @@ class MemoryIn : public tlm::tlm_target_socket<>, private tlm::tlm_fw_transport_
       return (static_cast<Owner*>(object)->*Debug)(payload, socket);
     };
   }
+
+  // The owner offers lines, too.
+  void offer_lines(LineSource& source, std::uint32_t port) { lines_ = {&source, port}; }
 
   // True while the owner owes an END_REQ.
   bool withholding() const { return withheld_ != nullptr; }
@@ -235,6 +254,7 @@ class MemoryIn : public tlm::tlm_target_socket<>, private tlm::tlm_fw_transport_
     HEDDLE_CHECK(blocking_ != nullptr, std::string("nobody listens on ") + this->name());
     blocking_(owner_, payload, index_, delay);
   }
+  LinePort lines() const override { return lines_; }
   bool get_direct_mem_ptr(tlm::tlm_generic_payload&, tlm::tlm_dmi&) override { return false; }
   unsigned int transport_dbg(tlm::tlm_generic_payload& payload) override {
     return debug_ == nullptr ? 0 : debug_(owner_, payload, index_);
@@ -250,6 +270,7 @@ class MemoryIn : public tlm::tlm_target_socket<>, private tlm::tlm_fw_transport_
   void (*room_)(void*, std::uint32_t, Cycle) = nullptr;
   void (*blocking_)(void*, tlm::tlm_generic_payload&, std::uint32_t, sc_core::sc_time&) = nullptr;
   unsigned (*debug_)(void*, tlm::tlm_generic_payload&, std::uint32_t) = nullptr;
+  LinePort lines_;
 };
 
 // Generic payloads from a pool: 9 ns against 38 ns for new and delete, measured.

@@ -38,6 +38,7 @@ Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const st
       MemoryIn& in = *ports_.back();
       in.connect<Crossbar, &Crossbar::on_request, &Crossbar::on_response_room, &Crossbar::on_blocking,
                  &Crossbar::on_debug>(*this, number);
+      in.offer_lines(*this, number);
       requests_.add_ingress(in);
       responses_.add_egress(in);
     }
@@ -138,16 +139,11 @@ void Crossbar::call(tlm::tlm_generic_payload& payload, protocol::MemoryExtension
   const std::uint32_t sm = port / 2;
   const bool bulk = port % 2 != 0;
   const std::uint32_t gpc = routes_.gpc_of_sm(sm);
-  const std::size_t there = routes_.partition_of_gpc(gpc) * routes_.partitions() + routes_.partition_of_slice(slice);
-  const std::size_t back = routes_.partition_of_slice(slice) * routes_.partitions() + routes_.partition_of_gpc(gpc);
   const Cycle departure = std::max(domain_.cycle_after(delay), now());
   const std::uint32_t asked = request_bytes(payload, extension, header_bytes_);
   const CrossbarCalendars::Request way = calendars_->request(sm, slice, asked, departure);
   request_counters_.cycles.add(way.arrival - departure);
-  if (bulk) request_counters_.bulk.add(asked);
-  if (owners_ != nullptr) owners_->of(extension.subcontext).request_bytes.add(asked);
-  request_bytes_.gpcs[gpc]->add(asked);
-  if (request_bytes_.crossings[there] != nullptr) request_bytes_.crossings[there]->add(asked);
+  count_request(gpc, slice, extension.subcontext, bulk, asked);
   if (extension.posted) {
     extension.posted = false;
     accepted(payload, sm, way.at_gpc + routes_.posted_latency());
@@ -157,8 +153,7 @@ void Crossbar::call(tlm::tlm_generic_payload& payload, protocol::MemoryExtension
   slice_out_[slice]->blocking(payload, delay);
   const Cycle begin = std::max(domain_.cycle_after(delay), now());
   const std::uint32_t answered = response_bytes(payload, extension, header_bytes_);
-  response_bytes_.gpcs[gpc]->add(answered);
-  if (response_bytes_.crossings[back] != nullptr) response_bytes_.crossings[back]->add(answered);
+  count_response(gpc, slice, extension.subcontext, bulk, answered);
   CrossbarMulticast& multicast = responses_.multicast();
   Cycle arrival = 0;
   if (extension.multicast != 0 && multicast.accepts(payload, extension, sm)) {
@@ -170,9 +165,70 @@ void Crossbar::call(tlm::tlm_generic_payload& payload, protocol::MemoryExtension
     if (bulk) response_counters_.multicasts.links.bulk.add(answered);
   }
   response_counters_.cycles.add(arrival - begin);
-  if (bulk) response_counters_.bulk.add(answered);
-  if (owners_ != nullptr) owners_->of(extension.subcontext).response_bytes.add(answered);
   delay = domain_.delay_until(arrival);
+}
+
+void Crossbar::count_request(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk,
+                             std::uint32_t bytes) {
+  const std::size_t there = routes_.partition_of_gpc(gpc) * routes_.partitions() + routes_.partition_of_slice(slice);
+  if (bulk) request_counters_.bulk.add(bytes);
+  if (owners_ != nullptr) owners_->of(owner).request_bytes.add(bytes);
+  request_bytes_.gpcs[gpc]->add(bytes);
+  if (request_bytes_.crossings[there] != nullptr) request_bytes_.crossings[there]->add(bytes);
+}
+
+void Crossbar::count_response(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk,
+                              std::uint32_t bytes) {
+  const std::size_t back = routes_.partition_of_slice(slice) * routes_.partitions() + routes_.partition_of_gpc(gpc);
+  if (bulk) response_counters_.bulk.add(bytes);
+  if (owners_ != nullptr) owners_->of(owner).response_bytes.add(bytes);
+  response_bytes_.gpcs[gpc]->add(bytes);
+  if (response_bytes_.crossings[back] != nullptr) response_bytes_.crossings[back]->add(bytes);
+}
+
+void Crossbar::end_of_elaboration() {
+  for (const std::unique_ptr<MemoryOut>& out : slice_out_) slice_lines_.push_back(out->lines());
+}
+
+bool Crossbar::find(LineRead& read, std::uint32_t port) {
+  read.slice = routes_.slice_for(port / 2, read.place);
+  const LinePort& lines = slice_lines_[read.slice];
+  return lines.offered() && lines.find(read);
+}
+
+void Crossbar::take(LineRead& read, std::uint32_t port) {
+  const std::uint32_t sm = port / 2;
+  const bool bulk = port % 2 != 0;
+  const LinePort& lines = slice_lines_[read.slice];
+  const std::uint32_t asked = header_bytes_ + read.carried;
+  const std::uint32_t data = bits::count(read.sectors) * arch::kSectorBytes;
+  const std::uint32_t answered = std::max(data, header_bytes_) + read.carried;
+  if (calendars_ == nullptr) {
+    if (owners_ != nullptr) owners_->of(read.subcontext).request_bytes.add(asked);
+    const Cycle way = latency(sm, read.slice);
+    read.when += way;
+    lines.take(read);
+    read.when += way;
+    if (owners_ != nullptr) owners_->of(read.subcontext).response_bytes.add(answered);
+    return;
+  }
+  const std::uint32_t gpc = routes_.gpc_of_sm(sm);
+  const Cycle departure = read.when;
+  read.when = calendars_->request(sm, read.slice, asked, departure).arrival;
+  request_counters_.cycles.add(read.when - departure);
+  count_request(gpc, read.slice, read.subcontext, bulk, asked);
+  lines.take(read);
+  const Cycle begin = read.when;
+  read.when = calendars_->response(sm, read.slice, answered, bulk, begin);
+  response_counters_.cycles.add(read.when - begin);
+  count_response(gpc, read.slice, read.subcontext, bulk, answered);
+  response_counters_.multicasts.links.all.add(answered);
+  if (bulk) response_counters_.multicasts.links.bulk.add(answered);
+}
+
+void Crossbar::warm(const LineRead& read, std::uint32_t port, bool line) const {
+  const LinePort& lines = slice_lines_[routes_.slice_for(port / 2, read.place)];
+  if (lines.offered()) lines.warm(read, line);
 }
 
 // A reference to the payload goes along.

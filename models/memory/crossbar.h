@@ -23,7 +23,7 @@ namespace heddle::memory {
 // belongs to partition g * partitions / gpcs. Within a GPC every SM gets the same share of a full link; at a crossing
 // and at a slice every GPC does, and where responses meet every slice. Requests of one SM to one slice stay in order,
 // and so do the responses of one slice to one SM.
-class Crossbar : public Block, private CrossbarRequests::Poster {
+class Crossbar : public Block, private CrossbarRequests::Poster, private LineSource {
  public:
   // `topology`, `map` and `owners` must outlive the crossbar; `owners`: null: nobody asks whose the bytes are.
   // `places`: of subcontexts at slices, while bandwidth is shared (PRT-11).
@@ -65,6 +65,13 @@ class Crossbar : public Block, private CrossbarRequests::Poster {
   void accepted(tlm::tlm_generic_payload& payload, std::uint32_t sm, Cycle when) override;
   void call(tlm::tlm_generic_payload& payload, protocol::MemoryExtension& extension, std::uint32_t port,
             std::uint32_t slice, sc_core::sc_time& delay);
+  // Lines.
+  bool find(LineRead& read, std::uint32_t port) override;
+  void take(LineRead& read, std::uint32_t port) override;
+  void warm(const LineRead& read, std::uint32_t port, bool line) const override;
+  void end_of_elaboration() override;
+  void count_request(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk, std::uint32_t bytes);
+  void count_response(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk, std::uint32_t bytes);
 
   // Of one direction.
   struct LinkBytes {
@@ -88,6 +95,7 @@ class Crossbar : public Block, private CrossbarRequests::Poster {
   std::vector<std::unique_ptr<MemoryIn>> ports_;  // two for each SM
   std::vector<std::unique_ptr<PacketOut<protocol::BulkDataPacket>>> multicast_out_;
   std::vector<std::unique_ptr<MemoryOut>> slice_out_;
+  std::vector<LinePort> slice_lines_;
   std::uint64_t entered_ = 0;  // requests
 };
 

@@ -46,6 +46,7 @@ GpcMmu::GpcMmu(const sc_core::sc_module_name& name, Domain& domain, const std::s
     Port& port = ports_[i];
     port.in = std::make_unique<MemoryIn>(fmt::format("port_in_{}", i).c_str(), domain);
     port.in->connect<GpcMmu, &GpcMmu::request, &GpcMmu::response_room, &GpcMmu::blocking, &GpcMmu::debug>(*this, i);
+    port.in->offer_lines(*this, i);
     port.out = std::make_unique<MemoryOut>(fmt::format("port_out_{}", i).c_str(), domain);
     port.out->connect<GpcMmu, &GpcMmu::response, &GpcMmu::request_room>(*this, i);
   }
@@ -280,6 +281,38 @@ void GpcMmu::blocking(tlm::tlm_generic_payload& payload, std::uint32_t number, s
   payload.set_address(found.physical);
   ports_[number].out->blocking(payload, delay);
   payload.set_address(address);
+}
+
+void GpcMmu::end_of_elaboration() {
+  for (Port& port : ports_) port.lines = port.out->lines();
+}
+
+// A page that has to be walked for, or that denies the read, is a matter for a payload.
+bool GpcMmu::find(LineRead& read, std::uint32_t number) {
+  const LinePort& lines = ports_[number].lines;
+  if (!lines.offered()) return false;
+  read.translated = false;
+  read.place = read.address;
+  if (!read.physical && !bypass_[read.subcontext]) {
+    if (!arch::is_virtual(read.address)) return false;
+    const Translation* page = tlb_.find(read.subcontext, read.address);
+    if (page == nullptr || page->untranslated() || !page->allows(false)) return false;
+    read.place = page->physical(read.address);
+    read.translated = true;
+  }
+  return lines.find(read);
+}
+
+void GpcMmu::take(LineRead& read, std::uint32_t number) {
+  (read.translated ? stats_.hits : stats_.untranslated).add();
+  if (read.translated) read.when += latency_;
+  ports_[number].lines.take(read);
+}
+
+// Where no page is needed: to look one up is a use.
+void GpcMmu::warm(const LineRead& read, std::uint32_t number, bool line) const {
+  const LinePort& lines = ports_[number].lines;
+  if (lines.offered() && (read.physical || bypass_[read.subcontext])) lines.warm(read, line);
 }
 
 // May span pages. An initiator that has no extension means physical addresses.

@@ -27,7 +27,7 @@
 
 namespace heddle::memory {
 
-class GpcMmu : public Block {
+class GpcMmu : public Block, private LineSource {
  public:
   // `ports`: sockets of SMs and tensor memory access units. `translator`: for blocking and debug accesses; must outlive
   // it.
@@ -62,6 +62,7 @@ class GpcMmu : public Block {
   struct Port {
     std::unique_ptr<MemoryIn> in;
     std::unique_ptr<MemoryOut> out;
+    LinePort lines;  // behind it
     Ring<Waiting> queue;
     Ring<Denied> denied;
     tlm::tlm_generic_payload* held = nullptr;      // a response that the initiator does not take yet
@@ -100,6 +101,11 @@ class GpcMmu : public Block {
   void response_room(std::uint32_t port, Cycle when);
   void blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay);
   unsigned debug(tlm::tlm_generic_payload& payload, std::uint32_t port);
+  // Lines.
+  bool find(LineRead& read, std::uint32_t port) override;
+  void take(LineRead& read, std::uint32_t port) override;
+  void warm(const LineRead& read, std::uint32_t port, bool line) const override;
+  void end_of_elaboration() override;
   void on_translated(const protocol::TranslatedPacket& packet, std::uint32_t index);
   void on_invalidate(const protocol::InvalidateTlbPacket& packet, std::uint32_t index);
   // Requests.

@@ -22,6 +22,11 @@ struct L2Line {
   arch::EvictionPriority priority = arch::EvictionPriority::normal;  // of the last access
 
   L2Line() : used(0), pinned(0) {}
+  // All bytes of these sectors are valid.
+  bool holds(std::uint32_t sectors) const {
+    if ((valid.low & valid.high) == ~std::uint64_t{0}) return true;
+    return !(LineMask::sectors(sectors) & ~valid).any();
+  }
 };
 
 // Storage is allocated zeroed by the operating system and costs nothing until it is used: a machine has many slices.
@@ -78,6 +83,10 @@ class L2Array {
     warm_line(&states_[index]);
     warm_line(data(index));
     warm_line(data(index) + arch::kLineBytes / 2);
+  }
+  void touch(std::uint32_t index, arch::EvictionPriority priority) {
+    states_[index].used = ++uses_ & kUses;
+    states_[index].priority = priority;
   }
   void touch(std::uint32_t index, const L2Access& access) {
     states_[index].used = ++uses_ & kUses;

@@ -49,9 +49,17 @@ struct L2Counters : StatGroup {
     if (good && access.moves())
       row.l2_bytes.add(std::uint64_t{bits::count(access.bytes.touched())} * arch::kSectorBytes);
   }
-  void count_hit(const L2Access& access) {
+  // The same of a read of so many sectors.
+  void count_request(std::uint8_t owner, std::uint32_t sectors) {
+    if (owners == nullptr) return;
+    OwnerAccounts::Row& row = owners->of(owner);
+    row.l2_requests.add();
+    row.l2_bytes.add(std::uint64_t{sectors} * arch::kSectorBytes);
+  }
+  void count_hit(const L2Access& access) { count_hit(access.owner()); }
+  void count_hit(std::uint8_t owner) {
     hits.add();
-    if (owners != nullptr) owners->of(access.owner()).l2_hits.add();
+    if (owners != nullptr) owners->of(owner).l2_hits.add();
   }
   // Sectors that have come from memory, or are going there.
   void count_read(const SectorOwners& whose, std::uint32_t sectors) {

@@ -55,6 +55,12 @@ class L2Core : private L2WriteBuffer::Listener {
   int serve_blocking(const L2Access& access, L2Memory& memory) { return blocking_.serve(access, memory); }
 
   const L2Array& array() const { return array_; }
+  // A read of a line whose sectors are all here takes effect: its bytes.
+  const std::uint8_t* read_line(std::uint32_t index, std::uint8_t owner, arch::EvictionPriority priority) {
+    counters_.count_hit(owner);
+    array_.touch(index, priority);
+    return array_.data(index);
+  }
 
   // Puts newer bytes than memory's over the image of a line; the result says which.
   LineMask overlay(std::uint64_t line, std::uint8_t* image) const;
@@ -68,6 +74,8 @@ class L2Core : private L2WriteBuffer::Listener {
   bool poisoned(std::uint64_t line, std::uint32_t sectors) const {
     return poison_.touches(line, sectors);
   }  // one of them
+
+  bool has_poison() const { return poison_.any(); }
 
   // Something of the line is on its way from or to memory, or is corrupt: others cannot have its bytes.
   bool busy_with(std::uint64_t line) const;

@@ -4,6 +4,8 @@
 #include <array>
 #include <vector>
 
+#include "common/bits.h"
+
 namespace heddle::memory {
 
 // Memory with annotated delays. What an access asks of it begins at the same time; the access is over with the last
@@ -53,15 +55,18 @@ class L2FunctionalPath::TimedMemory final : public L2Memory {
 };
 
 L2FunctionalPath::L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
-                                   const L2Params& params, Domain& domain, Counter& atomics, L2Counters& counters)
+                                   const L2Params& params, Domain& domain, DirectMemory* direct,
+                                   const Statistics& stats)
     : domain_(domain),
       core_(core),
       memory_(memory),
       turns_(params),
       map_(map),
       slice_(slice),
-      atomics_(atomics),
-      counters_(counters),
+      direct_(direct),
+      stats_(stats),
+      tag_cycles_(params.tag_latency),
+      data_cycles_(params.data_latency),
       tag_delay_(domain.clock().period() * static_cast<double>(params.tag_latency)),
       data_delay_(domain.clock().period() * static_cast<double>(params.data_latency)),
       memory_delay_(domain.clock().period() * static_cast<double>(params.memory_latency)) {
@@ -84,33 +89,40 @@ void L2Calendars::reset() {
 
 // The access begins at the tags, and if it has to wait for memory, or for what others have asked of it, it takes the
 // port once more when that has come.
-void L2FunctionalPath::take_turn(const L2Access& access, const sc_core::sc_time& tags, bool from_memory,
-                                 sc_core::sc_time& delay) {
-  const Cycle wanted = std::max(domain_.cycle_after(delay), domain_.now());
+Cycle L2FunctionalPath::take_turn(std::uint64_t line, const L2DataPort::Turn& turn, Cycle tags, bool from_memory,
+                                  Cycle wanted) {
   Cycle when = wanted;
   if (from_memory) {
-    calendars_->fills.note(access.line, when);
+    calendars_->fills.note(line, when);
   } else {
-    when = calendars_->fills.ready(access.line, when);
+    when = calendars_->fills.ready(line, when);
   }
-  if (from_memory || when > wanted) calendars_->take({}, std::max(domain_.cycle_after(tags), domain_.now()));
-  when = calendars_->take(turns_.turn_of(access), when);
+  if (from_memory || when > wanted) calendars_->take({}, tags);
+  return calendars_->take(turn, when);
+}
+
+void L2FunctionalPath::take_turn(const L2Access& access, const sc_core::sc_time& tags, bool from_memory,
+                                 sc_core::sc_time& delay) {
+  const Cycle now = domain_.now();
+  const Cycle wanted = std::max(domain_.cycle_after(delay), now);
+  const Cycle when = take_turn(access.line, turns_.turn_of(access), std::max(domain_.cycle_after(tags), now),
+                               from_memory, wanted);
   if (when > wanted) delay = domain_.delay_until(when);
 }
 
-bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay,
-                                DirectMemory* direct) {
+bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay) {
+  stats_.requests.add();
   L2Access access;
   tlm::tlm_response_status status = decode(payload, map_, access);
   if (access.copies() && core_.poisoned(access.line, kAllSectors)) status = tlm::TLM_GENERIC_ERROR_RESPONSE;
   const bool served = status == tlm::TLM_OK_RESPONSE;
-  if (twin_ == nullptr || twin_->counts(access)) counters_.count_request(access, served);
+  if (twin_ == nullptr || twin_->counts(access)) stats_.core.count_request(access, served);
   delay += tag_delay_;
   const sc_core::sc_time tags = delay;
   if (served) {
-    end_grant(direct, access);
+    end_grant(direct_, access);
     if (twin_ != nullptr && twin_->blocking(access, payload, port, delay)) return true;
-    if (changes_values(access.kind)) atomics_.add(values_of(access));
+    if (changes_values(access.kind)) stats_.atomics.add(values_of(access));
     TimedMemory memory(memory_, twin_, delay, memory_delay_, access.kind == L2Access::Kind::write_back);
     status = static_cast<tlm::tlm_response_status>(core_.serve_blocking(access, memory));
     if (memory.used() && access.kind != L2Access::Kind::prefetch) delay = memory.end();
@@ -123,6 +135,65 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t
   delay += data_delay_;
   payload.set_response_status(status);
   return served;
+}
+
+bool L2FunctionalPath::find(LineRead& read, std::uint32_t) {
+  if (!map_.contains(read.place, arch::kLineBytes) || core_.has_poison()) return false;
+  const std::uint64_t line = read.place / arch::kLineBytes;
+  const L2Array& array = core_.array();
+  read.index = array.find(line);
+  const bool here = read.index != L2Array::kNone;
+  if (here && array.state(read.index).mshr != 0) return false;
+  if (here && array.state(read.index).holds(read.sectors)) return twin_ == nullptr || twin_->settled();
+  if (here) read.index = L2Array::kNone;
+  return twin_ == nullptr && core_.idle();
+}
+
+void L2FunctionalPath::take(LineRead& read, std::uint32_t) {
+  stats_.requests.add();
+  stats_.core.count_request(read.subcontext, bits::count(read.sectors));
+  const std::uint64_t line = read.place / arch::kLineBytes;
+  if (direct_ != nullptr && direct_->any()) direct_->end(line * arch::kLineBytes, arch::kLineBytes);
+  if (read.index == L2Array::kNone) return fetch(read);
+  if (twin_ != nullptr && twin_->foreign(line)) twin_->count_hit();
+  read.bytes = core_.read_line(read.index, read.subcontext, static_cast<arch::EvictionPriority>(read.priority));
+  Cycle when = read.when + tag_cycles_;
+  if (calendars_ != nullptr) when = take_turn(line, turns_.turn_of_read(bits::count(read.sectors)), when, false, when);
+  read.when = when + data_cycles_;
+}
+
+// What it lacks comes from memory, whose calls begin now at the earliest. A read that began before has waited for
+// nothing but its turn here: what memory takes counts from its own time.
+void L2FunctionalPath::fetch(LineRead& read) {
+  const Cycle tags = read.when + tag_cycles_;
+  const Cycle late = domain_.now() - std::min(domain_.now(), tags);
+  L2Access access;
+  access.length = arch::kLineBytes;
+  access.line = read.place / arch::kLineBytes;
+  access.bytes = LineMask::sectors(read.sectors);
+  access.dense = true;
+  access.data = image_.data();
+  note_.subcontext = read.subcontext;
+  note_.priority = static_cast<arch::EvictionPriority>(read.priority);
+  note_.promoted = read.promoted;
+  access.extension = &note_;
+  TimedMemory memory(memory_, nullptr, domain_.delay_until(tags + late), memory_delay_, false);
+  const int status = core_.serve_blocking(access, memory);
+  Cycle when = tags;
+  if (memory.used()) when = std::max(when, domain_.cycle_after(memory.end()) - late);
+  if (calendars_ != nullptr) {
+    when = take_turn(access.line, turns_.turn_of_read(bits::count(read.sectors)), tags, memory.used(), when);
+  }
+  read.when = when + data_cycles_;
+  read.bytes = status == kL2Ok ? image_.data() : nullptr;
+}
+
+void L2FunctionalPath::warm(const LineRead& read, std::uint32_t, bool line) const {
+  if (line) {
+    core_.array().warm_entry(read.place / arch::kLineBytes);
+  } else {
+    core_.array().warm_tags(read.place / arch::kLineBytes);
+  }
 }
 
 unsigned L2FunctionalPath::debug(tlm::tlm_generic_payload& payload) {

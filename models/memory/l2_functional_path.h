@@ -2,11 +2,13 @@
 // what direct memory (HST-02) asks of it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
 #include "arch/address_map.h"
 #include "common/domain.h"
+#include "common/line_source.h"
 #include "common/reservation.h"
 #include "memory/direct_memory.h"
 #include "memory/l2_core.h"
@@ -40,15 +42,26 @@ class L2Calendars {
   ReservedLink way_in_;
 };
 
-class L2FunctionalPath {
+class L2FunctionalPath final : public LineSource {
  public:
+  struct Statistics {
+    Counter& requests;
+    Counter& atomics;
+    L2Counters& core;
+  };
+  // `direct`: null: nobody has pointers to pages.
   L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
-                   const L2Params& params, Domain& domain, Counter& atomics, L2Counters& counters);
+                   const L2Params& params, Domain& domain, DirectMemory* direct, const Statistics& stats);
   // The slice has a twin, whose lines can be here as copies.
   void use(L2Twin& twin) { twin_ = &twin; }
 
   // A whole transaction, done at once, that came by that port; its latency is added to `delay`. False: it was refused.
-  bool blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay, DirectMemory* direct);
+  bool blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay);
+  // A line, without a payload: what hits, and what memory can be asked for at once. Corrupt data, and lines between
+  // twins, are matters for payloads.
+  bool find(LineRead& read, std::uint32_t port) override;
+  void take(LineRead& read, std::uint32_t port) override;
+  void warm(const LineRead& read, std::uint32_t port, bool line) const override;
   void reset() {
     if (calendars_ != nullptr) calendars_->reset();
   }
@@ -65,6 +78,8 @@ class L2FunctionalPath {
  private:
   class TimedMemory;
 
+  void fetch(LineRead& read);
+  Cycle take_turn(std::uint64_t line, const L2DataPort::Turn& turn, Cycle tags, bool from_memory, Cycle wanted);
   void take_turn(const L2Access& access, const sc_core::sc_time& tags, bool from_memory, sc_core::sc_time& delay);
   unsigned debug_read(tlm::tlm_generic_payload& payload, std::uint32_t bytes);
   unsigned debug_write(tlm::tlm_generic_payload& payload, std::uint32_t bytes);
@@ -77,12 +92,17 @@ class L2FunctionalPath {
   std::unique_ptr<L2Calendars> calendars_;  // null: calls take no place
   const arch::AddressMap map_;
   const std::uint32_t slice_;
-  Counter& atomics_;
-  L2Counters& counters_;
+  DirectMemory* const direct_;
+  const Statistics stats_;
+  const Cycle tag_cycles_;
+  const Cycle data_cycles_;
   const sc_core::sc_time tag_delay_;
   const sc_core::sc_time data_delay_;
   const sc_core::sc_time memory_delay_;
   L2Twin* twin_ = nullptr;  // null: it has none
+  // Of a read that memory serves: what would be its payload's.
+  protocol::MemoryExtension note_;
+  std::array<std::uint8_t, arch::kLineBytes> image_{};
 };
 
 }  // namespace heddle::memory

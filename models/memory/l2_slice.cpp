@@ -63,7 +63,8 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       core_counters_(domain.observation().stats, domain.observation().prefix + "." + path),
       core_(config_of(params, map_, slice, surroundings.row_lines), core_counters_),
       memory_(this->name(), domain, memory_out, params, *this),
-      functional_(core_, memory_, map, slice, params, domain, stats_.atomics, core_counters_),
+      functional_(core_, memory_, map, slice, params, domain, surroundings.direct,
+                  {stats_.requests, stats_.atomics, core_counters_}),
       ingress_(params.queue, params.responses),
       data_port_(params),
       arrivals_(surroundings.shares, core_counters_),
@@ -75,6 +76,7 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
   const auto listen = [this](MemoryIn& in, std::uint32_t port) {
     in.connect<L2Slice, &L2Slice::on_request, &L2Slice::on_response_room, &L2Slice::on_blocking, &L2Slice::on_debug>(
         *this, port);
+    if (port != L2Ingress::kTwin) in.offer_lines(functional_, port);
     ingress_.connect(port, in);
   };
   listen(request_in, L2Ingress::kCrossbar);
@@ -346,8 +348,7 @@ void L2Slice::drain() {
 }
 
 void L2Slice::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay) {
-  stats_.requests.add();
-  if (!functional_.blocking(payload, port, delay, direct_)) return;
+  if (!functional_.blocking(payload, port, delay)) return;
   // Requests that are no calls may be under way at the same time.
   if (core_.commands() > 0 || !core_.served().empty()) domain_.schedule(now(), *this, kDrain);
 }

@@ -57,6 +57,9 @@ class L2Twin {
   // The same as calls, which are done at once. False: the access is one that the slice itself serves.
   bool blocking(const L2Access& access, tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay);
   bool asks_home_blocking(const L2Access& access, tlm::tlm_generic_payload& payload, sc_core::sc_time& delay);
+  // No copy is to go when it has come: reads of lines that are here are reads like any others.
+  bool settled() const { return late_.empty(); }
+  void count_hit() { hits_.add(); }  // of a copy
   // The access has taken effect.
   void took_effect(const L2Access& access, std::uint32_t port, sc_core::sc_time& delay);
   // A debugger's write at the home, or corrupt data there: the copy goes without time. And what the twin is told then.

@@ -26,17 +26,8 @@ bool is_strong(const Operation& operation) {
 
 constexpr std::uint8_t kAllSectors = (1U << arch::kSectorsPerLine) - 1;
 
-// Bytes from the first to the last of the sectors.
-std::uint32_t span_of(std::uint8_t sectors) {
-  return (bits::highest(sectors) - bits::lowest(sectors) + 1) * kSectorBytes;
-}
 std::uint64_t begin_of(const LineAccess& line) {
   return line.line + std::uint64_t{bits::lowest(line.sectors)} * kSectorBytes;
-}
-
-void aim_read(protocol::MemoryRequest& request, std::uint64_t line, std::uint8_t sectors) {
-  request.aim(tlm::TLM_READ_COMMAND, line + std::uint64_t{bits::lowest(sectors)} * kSectorBytes, span_of(sectors));
-  request.extension.sectors = sectors;
 }
 
 void aim_atomic(protocol::MemoryRequest& request, const Operation& operation, const LineAccess& line) {
@@ -63,14 +54,16 @@ inline std::uint64_t tagged_line(const protocol::MemoryRequest& request) {
                 Requester{request.extension.subcontext, request.extension.physical});
 }
 
-// Corrupt data get no further than here: not into registers, shared memory or the L1.
-AccessFailure failure_of(const protocol::MemoryRequest& request) {
-  if (request.get_response_status() != tlm::TLM_OK_RESPONSE) {
-    if (!request.extension.unmapped) return AccessFailure::error;
-    const bool there = request.get_response_status() == tlm::TLM_COMMAND_ERROR_RESPONSE;
-    return there ? AccessFailure::read_only : AccessFailure::unmapped;
+// Of a load's lanes in a line, those in these sectors.
+void put_row(const PutOffLoad& load, const LineAccess& line, std::uint8_t sectors, const std::uint8_t* bytes,
+             std::uint32_t* registers) {
+  const std::uint32_t first = bits::lowest(line.lanes);
+  const std::uint32_t lanes = bits::count(line.lanes);
+  const std::uint8_t* from = bytes + (load.address + std::uint64_t{first} * load.width - line.line);
+  if (sectors == line.sectors) return put_lanes(registers, first, lanes, load.width, from);
+  for (std::uint32_t i = 0; i < lanes; ++i, from += load.width) {
+    if ((sectors >> (from - bytes) / kSectorBytes & 1) != 0) put_lanes(registers, first + i, 1, load.width, from);
   }
-  return request.extension.poisoned ? AccessFailure::poisoned : AccessFailure::none;
 }
 
 }  // namespace
@@ -101,6 +94,7 @@ GlobalPath::GlobalPath(Timebase& time, const MemoryView& view, protocol::SmId sm
       accesses_(accesses),
       l2_(l2),
       copies_(time, port, accesses, stats),
+      batch_(l2.blocking() ? view.loads : nullptr),
       stats_(stats),
       slice_addresses_(view.map.addresses_of_slices(view.instance)),
       fence_address_(view.fence_address(sm)) {
@@ -114,16 +108,180 @@ MemoryResult GlobalPath::access(const Operation& operation, std::uint32_t warp, 
   const Cycle begin = port_.take(now, std::max(1U, lines.count));
   if (lines.count == 0) return {begin + params_.l1_latency, 0, false, false};
   const Instruction its{operation, lines, warp, begin, {warps_[warp].subcontext, physical}, client, use};
+  if (operation.code == OpCode::load && can_wait(its)) {
+    put_off(its);
+    return {kNever, 0, true, false};
+  }
   if (operation.code == OpCode::store || operation.code == OpCode::atomic) return change(its);
-  return is_strong(operation) ? load_strong(its) : load(its);
+  if (is_strong(operation)) return load_strong(its);
+  if (operation.code != OpCode::load) settle();  // a copy
+  return l2_.blocking() ? load_now(its) : load(its);
+}
+
+// What comes is there before the load could be ready, so nobody can see in which cycle it was read.
+bool GlobalPath::can_wait(const Instruction& its) const {
+  return batch_ != nullptr && client_ != nullptr && its.use == AccessUse::warp && !its.requester.physical &&
+         its.lines.unit_stride && its.operation.width >= 4 && !is_strong(its.operation);
+}
+
+void GlobalPath::put_off(const Instruction& its) {
+  const Warp& warp = warps_[its.warp];
+  PutOffLoad& load = batch_->add(*this);
+  ++put_off_;
+  load.warp = its.warp;
+  load.lines = its.lines.count;
+  load.destination = its.operation.destination;
+  load.width = its.operation.width;
+  load.pc = warp.issued_pc;
+  load.issued = warp.issued;
+  load.address = its.operation.address[0];
+  load.begin = its.begin;
+  load.epoch = l1_.epoch();
+  std::copy_n(its.lines.begin(), its.lines.count, load.line.begin());
+  if (l2_.has_costs()) load.place = l2_.gate().calls().reserve(load.lines, its.begin + batch_->delay());
+}
+
+// What of it lies in other caches of the machine is fetched there.
+void GlobalPath::warm(const PutOffLoad& load, bool data) const {
+  const std::uint8_t subcontext = warps_[load.warp].subcontext;
+  const auto* registers = reinterpret_cast<const char*>(warps_[load.warp].state.of(load.destination));
+  for (std::uint32_t i = 0; i < load.lines; ++i) {
+    const std::uint64_t key = tagged(load.line[i].line, {subcontext, false});
+    LineRead read;
+    read.place = load.line[i].line;
+    read.subcontext = subcontext;
+    l2_.warm(read, data);
+    if (!data) {
+      l1_.warm_set(key);
+      continue;
+    }
+    l1_.warm_place(l1_.look(key));
+    warm_line(registers + std::size_t{i} * kLineBytes);
+    warm_line(registers + std::size_t{i} * kLineBytes + kLineBytes / 2);
+  }
+}
+
+// The whole of a read of one line, as a call. `keeps`: the L1 may serve it, and keeps what comes. `deliver` takes sectors
+// and the line's bytes, and gives the cycles that a copy's write takes.
+template <class Deliver>
+GlobalPath::LineResult GlobalPath::read_line(const LineAccess& line, const Requester& requester, bool keeps, Cycle tags,
+                                             Deliver&& deliver) {
+  LineResult result;
+  const std::uint64_t key = tagged(line.line, requester);
+  const L1Cache::Place place = keeps ? l1_.look(key) : L1Cache::Place();
+  const auto here = static_cast<std::uint8_t>(line.sectors & place.here);
+  if (here != 0) {
+    stats_.l1_hits.add(bits::count(here));
+    const Cycle come = fills_.ready(key, tags);
+    if (come > tags) result.arrival = come;
+    result.hit = deliver(here, l1_.read(place));
+  }
+  result.missing = static_cast<std::uint8_t>(line.sectors & ~here);
+  if (result.missing == 0) return result;
+  stats_.l1_misses.add(bits::count(result.missing));
+  LineRead read;
+  read.address = line.line;
+  read.sectors = result.missing;
+  read.subcontext = requester.subcontext;
+  read.when = tags;
+  result.failure = l2_.read_now(read);
+  result.arrival = std::max(result.arrival, read.when);
+  if (result.failure != AccessFailure::none) return result;
+  l1_.put(place, key, result.missing, read.bytes);
+  fills_.note(key, read.when);
+  result.come = deliver(result.missing, read.bytes);
+  return result;
+}
+
+void GlobalPath::finish(const PutOffLoad& load) {
+  --put_off_;
+  const Requester requester{warps_[load.warp].subcontext, false};
+  const bool keeps = load.epoch == l1_.epoch();  // else it is older than what the L1 may know now
+  std::uint32_t* registers = warps_[load.warp].state.of(load.destination);
+  Cycle arrival = 0;
+  std::uint32_t access = AccessTable::kNone;
+  for (std::uint32_t i = 0; i < load.lines; ++i) {
+    const LineAccess& line = load.line[i];
+    const Cycle tags = load.begin + params_.l1_tag_latency + i;
+    const auto deliver = [&](std::uint8_t sectors, const std::uint8_t* bytes) {
+      put_row(load, line, sectors, bytes, registers);
+      return 0U;
+    };
+    const LineResult result = read_line(line, requester, keeps, tags, deliver);
+    arrival = std::max(arrival, result.arrival);
+    if (l2_.has_costs()) l2_.gate().calls().set(load.place, i, result.missing == 0 ? 0 : result.arrival);
+    if (result.failure == AccessFailure::none) continue;
+    if (access == AccessTable::kNone) access = begin(load);
+    fail(access, line, result);
+  }
+  client_->load_ended(load, ended(access, load.begin + load.lines - 1, arrival));
+}
+
+// An access for a load that goes wrong.
+std::uint32_t GlobalPath::begin(const PutOffLoad& load) {
+  Operation operation;
+  operation.code = OpCode::load;
+  operation.width = load.width;
+  operation.destination = load.destination;
+  operation.address[0] = load.address;
+  const std::uint32_t access = accesses_.begin(operation, load.warp, true, *client_, AccessUse::warp);
+  accesses_[access].pc = load.pc;
+  accesses_[access].issued = load.issued;
+  return access;
+}
+
+void GlobalPath::fail(std::uint32_t access, const LineAccess& line, const LineResult& result) {
+  const std::uint32_t transaction = accesses_.add_transaction(access, {line.line, line.lanes, result.missing});
+  accesses_.transaction_failed(transaction, line.line, result.missing, result.failure, result.arrival);
+  accesses_.transaction_ended(transaction, result.missing, result.arrival);
+}
+
+// `last`: the cycle of the port's last line.
+MemoryResult GlobalPath::ended(std::uint32_t access, Cycle last, Cycle arrival) {
+  const Cycle hit = last + params_.l1_latency;
+  if (access == AccessTable::kNone) {
+    return {std::max(hit, arrival == 0 ? 0 : arrival + params_.l1_latency - params_.l1_tag_latency), arrival, false,
+            false};
+  }
+  accesses_[access].last = std::max(accesses_[access].last, arrival);
+  MemoryResult result = accesses_.end(access);
+  result.ready = std::max(result.ready, hit);
+  return result;
+}
+
+// Each line is read in one call.
+MemoryResult GlobalPath::load_now(const Instruction& its) {
+  std::uint32_t access = AccessTable::kNone;
+  Cycle tags = its.begin + params_.l1_tag_latency;
+  Cycle arrival = 0;
+  std::uint32_t writes = 0;  // cycles
+  for (const LineAccess& line : its.lines) {
+    const auto deliver = [&](std::uint8_t sectors, const std::uint8_t* bytes) {
+      return deliver_hit(its, line, sectors, bytes, 0);
+    };
+    const LineResult result = read_line(line, its.requester, true, tags++, deliver);
+    arrival = std::max(arrival, result.arrival);
+    writes += result.hit;
+    if (l2_.has_costs() && result.missing != 0) l2_.gate().called(result.arrival);
+    const bool copies = result.come != 0 && l2_.has_costs();
+    if (result.failure == AccessFailure::none && !copies) continue;
+    if (access == AccessTable::kNone) access = begin(its);
+    if (result.failure != AccessFailure::none) {
+      fail(access, line, result);
+    } else {
+      const std::uint32_t transaction = accesses_.add_transaction(access, {line.line, line.lanes, result.missing});
+      copies_.arrive(transaction, result.missing, result.come, result.arrival);
+    }
+  }
+  Cycle last = its.begin + its.lines.count - 1;
+  if (writes != 0) last = copies_.write_hit(its.begin, writes);
+  return ended(access, last, arrival);
 }
 
 MemoryResult GlobalPath::load(const Instruction& its) {
   std::uint32_t access = AccessTable::kNone;
   Cycle tags = its.begin + params_.l1_tag_latency;
-  Cycle arrival = 0;
   std::uint32_t writes = 0;  // cycles
-  const bool blocking = l2_.blocking();
   for (const LineAccess& line : its.lines) {
     const std::uint32_t transaction = accesses_.take_transaction();
     const L1Cache::Load found = l1_.load(tagged(line.line, its.requester), line.sectors, transaction);
@@ -131,10 +289,6 @@ MemoryResult GlobalPath::load(const Instruction& its) {
     if (found.hit != 0) {
       stats_.l1_hits.add(bits::count(found.hit));
       writes += deliver_hit(its, line, found.hit, found.bytes, 0);
-      if (blocking) {
-        const Cycle come = fills_.ready(tagged(line.line, its.requester), tags);
-        if (come > tags) arrival = std::max(arrival, come);
-      }
     }
     const auto coming = static_cast<std::uint8_t>(found.merged | found.missing);
     if (coming == 0) {
@@ -144,67 +298,22 @@ MemoryResult GlobalPath::load(const Instruction& its) {
     }
     stats_.l1_misses.add(bits::count(coming));
     accesses_.set_transaction(transaction, {access, line.lanes, coming});
-    if (blocking && found.missing != 0) {
-      Cycle come = tags;
-      std::uint32_t written = 0;  // cycles
-      const AccessFailure failure = read_blocking(its, line, found.missing, found.entry, come, written);
-      arrival = std::max(arrival, come);
-      if (failure == AccessFailure::none && (written == 0 || !l2_.has_costs())) {
-        accesses_.give_back_transaction(transaction);
-      } else if (failure == AccessFailure::none) {
-        if (access == AccessTable::kNone) access = begin(its);
-        accesses_.join(transaction, access);
-        copies_.arrive(transaction, coming, written, come);
-      } else {
-        if (access == AccessTable::kNone) access = begin(its);
-        accesses_.join(transaction, access);
-        accesses_.transaction_failed(transaction, line.line, found.missing, failure, come);
-        accesses_.transaction_ended(transaction, coming, come);
-      }
-    } else {
-      if (access == AccessTable::kNone) access = begin(its);
-      accesses_.join(transaction, access);
-    }
-    if (found.missing != 0 && !blocking) {
+    if (access == AccessTable::kNone) access = begin(its);
+    accesses_.join(transaction, access);
+    if (found.missing != 0) {
       protocol::MemoryRequest& request = l2_.new_request(its.requester);
       aim_read(request, line.line, found.missing);
       l2_.submit(request, {L2Owner::kNone, found.entry}, tags);
     }
     ++tags;
   }
-  Cycle hit = its.begin + its.lines.count - 1 + params_.l1_latency;
-  if (writes != 0) hit = copies_.write_hit(its.begin, writes) + params_.l1_latency;
-  if (access == AccessTable::kNone) {
-    if (arrival == 0) return {hit, 0, false, false};
-    return {std::max(hit, arrival + params_.l1_latency - params_.l1_tag_latency), arrival, false, false};
-  }
-  MemoryResult result = accesses_.end(access);
-  result.ready = std::max(result.ready, hit);
-  return result;
-}
-
-// The whole of a read, without what only one under way needs.
-AccessFailure GlobalPath::read_blocking(const Instruction& its, const LineAccess& line, std::uint8_t sectors,
-                                        std::uint32_t entry, Cycle& arrival, std::uint32_t& written) {
-  protocol::MemoryRequest& request = l2_.new_request({its.requester.subcontext, false});
-  aim_read(request, line.line, sectors);
-  l2_.read_now(request, arrival);
-  const AccessFailure failure = failure_of(request);
-  const auto nobody = [](std::uint32_t, std::uint8_t) {};
-  if (failure == AccessFailure::none) {
-    const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
-    const std::uint8_t* bytes = request.get_data_ptr();
-    l1_.fill(entry, bytes, offset, nobody);
-    fills_.note(tagged(line.line, its.requester), arrival);
-    written = deliver_hit(its, line, sectors, bytes, offset);
-  } else {
-    l1_.fail(entry, nobody);
-  }
-  request.release();
-  return failure;
+  Cycle last = its.begin + its.lines.count - 1;
+  if (writes != 0) last = copies_.write_hit(its.begin, writes);
+  return ended(access, last, 0);
 }
 
 MemoryResult GlobalPath::load_strong(const Instruction& its) {
+  settle();
   const std::uint32_t access = begin(its);
   Cycle tags = its.begin + params_.l1_tag_latency;
   for (const LineAccess& line : its.lines) {
@@ -217,6 +326,7 @@ MemoryResult GlobalPath::load_strong(const Instruction& its) {
 }
 
 MemoryResult GlobalPath::change(const Instruction& its) {
+  settle();
   const std::uint32_t access = begin(its);
   Cycle tags = its.begin + params_.l1_tag_latency;
   for (const LineAccess& line : its.lines) {
@@ -299,6 +409,7 @@ void GlobalPath::ask_slice(std::uint32_t access, std::uint64_t address, protocol
 }
 
 MemoryResult GlobalPath::flush(std::uint32_t warp, Cycle now, AccessClient& client) {
+  settle();
   const std::uint32_t access = begin_fence(warp, client);
   Cycle departure = now + params_.l1_tag_latency;
   for (const std::uint64_t address : slice_addresses_) {
@@ -309,6 +420,7 @@ MemoryResult GlobalPath::flush(std::uint32_t warp, Cycle now, AccessClient& clie
 
 // A request of nothing, which the slice answers in its turn.
 MemoryResult GlobalPath::fence(std::uint32_t warp, Cycle now, AccessClient& client) {
+  settle();
   const std::uint32_t access = begin_fence(warp, client);
   ask_slice(access, fence_address_, protocol::MemoryAction::plain, now + params_.l1_tag_latency);
   return accesses_.end(access);

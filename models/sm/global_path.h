@@ -14,6 +14,7 @@
 #include "sm/l1_cache.h"
 #include "sm/l2_port.h"
 #include "sm/lane_data.h"
+#include "sm/load_batch.h"
 
 namespace heddle::protocol {
 enum class MemoryAction : std::uint8_t;
@@ -45,7 +46,17 @@ class CopyArrivals final : private EventHandler {
   SmStats& stats_;
 };
 
-class GlobalPath final : public L2Client {
+// Told how loads end that were put off.
+class LoadClient : public AccessClient {
+ public:
+  // `result`: as access() would have given it.
+  virtual void load_ended(const PutOffLoad& load, const MemoryResult& result) = 0;
+
+ protected:
+  ~LoadClient() = default;
+};
+
+class GlobalPath final : public L2Client, public LoadOwner {
  public:
   GlobalPath(Timebase& time, const MemoryView& view, protocol::SmId sm, const MemoryParams& params,
              std::vector<Warp>& warps, SharedMemory& shared, L1Cache& l1, IssuePort& port, AccessTable& accesses,
@@ -66,7 +77,14 @@ class GlobalPath final : public L2Client {
                      AccessClient& client);
 
   void answered(protocol::MemoryRequest& request, const L2Owner& owner, Cycle arrival) override;
-  void reset() { fills_.reset(); }
+  // Loads of warps are put off, and this client hears of their end; before, they are open.
+  void serve_loads(LoadClient& client) { client_ = &client; }
+  void warm(const PutOffLoad& load, bool data) const override;
+  void finish(const PutOffLoad& load) override;
+  void reset() {
+    fills_.reset();
+    put_off_ = 0;
+  }
 
  private:
   // The instruction that is being carried out.
@@ -80,11 +98,28 @@ class GlobalPath final : public L2Client {
     AccessUse use;
   };
 
+  bool can_wait(const Instruction& its) const;
+  void put_off(const Instruction& its);
+  void settle() {
+    if (put_off_ != 0) batch_->settle(*this);
+  }
+  // Of a line that is read in one call.
+  struct LineResult {
+    AccessFailure failure = AccessFailure::none;
+    std::uint8_t missing = 0;  // sectors that were not in the L1
+    Cycle arrival = 0;         // of the last of them that was under way; 0: all were there
+    std::uint32_t hit = 0;     // cycles that a copy's write takes: of what was there
+    std::uint32_t come = 0;    // and of what has come
+  };
+  template <class Deliver>
+  LineResult read_line(const LineAccess& line, const Requester& requester, bool keeps, Cycle tags, Deliver&& deliver);
   MemoryResult load(const Instruction& its);
+  MemoryResult load_now(const Instruction& its);
+  MemoryResult ended(std::uint32_t access, Cycle last, Cycle arrival);
+  void fail(std::uint32_t access, const LineAccess& line, const LineResult& result);
+  std::uint32_t begin(const PutOffLoad& load);
   MemoryResult load_strong(const Instruction& its);
   MemoryResult change(const Instruction& its);
-  AccessFailure read_blocking(const Instruction& its, const LineAccess& line, std::uint8_t sectors, std::uint32_t entry,
-                              Cycle& arrival, std::uint32_t& written);
   std::uint32_t begin_fence(std::uint32_t warp, AccessClient& client);
   void ask_slice(std::uint32_t access, std::uint64_t address, protocol::MemoryAction action, Cycle departure);
   std::uint32_t begin(const Instruction& its) {
@@ -106,6 +141,9 @@ class GlobalPath final : public L2Client {
   L2Port& l2_;
   CopyArrivals copies_;
   PendingFills fills_;  // of calls
+  LoadBatch* const batch_;  // null: no load is put off
+  LoadClient* client_ = nullptr;
+  std::uint32_t put_off_ = 0;  // loads of this SM
   SmStats& stats_;
   std::vector<std::uint64_t> slice_addresses_;  // one of each slice of the machine or of the instance
   const std::uint64_t fence_address_;

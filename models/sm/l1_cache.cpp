@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/bits.h"
+
 namespace heddle::sm {
 namespace {
 
@@ -85,13 +87,6 @@ void L1Cache::reset() {
     entries_[i] = {};
     entries_[i].next = i + 1 < entries_.size() ? i + 1 : kNone;
   }
-}
-
-std::size_t L1Cache::set_of(std::uint64_t line) const {
-  const std::uint64_t number = line / kLineBytes;
-  // A division of 32 bits is cheaper, and memories are small enough for it.
-  const auto low = static_cast<std::uint32_t>(number);
-  return low == number ? low % sets_ : number % sets_;
 }
 
 std::size_t L1Cache::find(std::uint64_t line) const {
@@ -215,6 +210,22 @@ void L1Cache::keep(std::uint32_t entry, const std::uint8_t* bytes, std::uint32_t
     HEDDLE_CHECK(at >= offset, "a fill without all of its sectors");
     std::memcpy(to + at, bytes + (at - offset), kSectorBytes);
   }
+}
+
+void L1Cache::put(const Place& place, std::uint64_t line, std::uint8_t sectors, const std::uint8_t* image) {
+  if (place.tag == kNoTag) return;
+  Tag& tag = tags_[place.tag];
+  if (place.here == 0) tag = {line, epoch_, 0};
+  use(tag);
+  tag.key |= sectors;
+  std::uint8_t* to = bytes_.data() + place.tag * kLineBytes;
+  if (sectors == kAllSectors) {
+    std::memcpy(to, image, kLineBytes);
+    return;
+  }
+  bits::for_each(sectors, [=](std::uint32_t sector) {
+    std::memcpy(to + sector * kSectorBytes, image + sector * kSectorBytes, kSectorBytes);
+  });
 }
 
 void L1Cache::overtake(std::uint64_t line, std::uint8_t sectors) {

@@ -57,6 +57,45 @@ class L1Cache {
     finish(entry, served);
   }
 
+  // The same at once, where what is missing comes inside the same call: no read is ever under way. First, where the line
+  // is or will go; then a load of sectors that are here, or sectors of an image of the line that have come.
+  struct Place {
+    std::size_t tag = ~std::size_t{0};  // none: nothing can be kept
+    std::uint8_t here = 0;              // sectors
+  };
+  Place look(std::uint64_t line) const {
+    Place place;
+    if (sets_ == 0) return place;
+    const std::size_t first = set_of(line) * ways_;
+    std::uint64_t oldest = ~std::uint64_t{0};
+    for (std::size_t i = first; i < first + ways_; ++i) {
+      const Tag& tag = tags_[i];
+      const bool valid = tag.epoch == epoch_ && tag.sectors() != 0;
+      if (valid && tag.line() == line) return {i, tag.sectors()};
+      const std::uint64_t age = valid ? std::uint64_t{tag.stamp} + 1 : 0;
+      if (age >= oldest) continue;
+      oldest = age;
+      place.tag = i;
+    }
+    return place;
+  }
+  const std::uint8_t* read(const Place& place) {
+    use(tags_[place.tag]);
+    return bytes_of(place);
+  }
+  void put(const Place& place, std::uint64_t line, std::uint8_t sectors, const std::uint8_t* image);
+  // For the computer's caches, before look() and before read() or put().
+  void warm_set(std::uint64_t line) const {
+    if (sets_ == 0) return;
+    const Tag* tags = &tags_[set_of(line) * ways_];
+    for (std::uint32_t way = 0; way < ways_; way += 64 / sizeof(Tag)) warm_line(tags + way);
+  }
+  void warm_place(const Place& place) const {
+    if (place.tag == kNoTag) return;
+    warm_line(bytes_of(place));
+    warm_line(bytes_of(place) + 64);
+  }
+
   // A store of this SM to [line + offset, line + offset + count): bytes whose enable is not 0 (null: all). Returns the
   // sectors that were here and have been updated.
   std::uint8_t store(std::uint64_t line, std::uint32_t offset, const std::uint8_t* bytes, const std::uint8_t* enables,
@@ -67,6 +106,8 @@ class L1Cache {
   void invalidate_all() {
     if (++epoch_ == 0) begin_epochs();
   }
+  // Another number after each invalidate_all().
+  std::uint32_t epoch() const { return epoch_; }
   // Drops everything, reads under way included.
   void reset();
 
@@ -115,7 +156,13 @@ class L1Cache {
     }
   }
 
-  std::size_t set_of(std::uint64_t line) const;
+  std::size_t set_of(std::uint64_t line) const {
+    const std::uint64_t number = line / arch::kLineBytes;
+    // A division of 32 bits is cheaper, and memories are small enough for it.
+    const auto low = static_cast<std::uint32_t>(number);
+    return low == number ? low % sets_ : number % sets_;
+  }
+  const std::uint8_t* bytes_of(const Place& place) const { return bytes_.data() + place.tag * arch::kLineBytes; }
   std::size_t find(std::uint64_t line) const;    // of the tag; kNoTag
   std::size_t victim(std::uint64_t line) const;  // where the line will go
   std::uint32_t& bucket_of(std::uint64_t line);

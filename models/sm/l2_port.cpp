@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "common/bits.h"
 #include "common/memory_socket.h"
 #include "protocol/memory_request.h"
 #include "sm/cta_table.h"
@@ -71,6 +72,21 @@ void fill_chunk(Operation& operation, const ContextTransfer::Access& access) {
 
 }  // namespace
 
+AccessFailure failure_of(const protocol::MemoryRequest& request) {
+  if (request.get_response_status() != tlm::TLM_OK_RESPONSE) {
+    if (!request.extension.unmapped) return AccessFailure::error;
+    const bool there = request.get_response_status() == tlm::TLM_COMMAND_ERROR_RESPONSE;
+    return there ? AccessFailure::read_only : AccessFailure::unmapped;
+  }
+  return request.extension.poisoned ? AccessFailure::poisoned : AccessFailure::none;
+}
+
+void aim_read(protocol::MemoryRequest& request, std::uint64_t line, std::uint8_t sectors) {
+  request.aim(tlm::TLM_READ_COMMAND, line + std::uint64_t{bits::lowest(sectors)} * arch::kSectorBytes,
+              span_of(sectors));
+  request.extension.sectors = sectors;
+}
+
 L2Port::L2Port(Domain& domain, MemoryOut& out, protocol::SmId sm, RequestGate& gate, FenceTracker& fences,
                SmStats& stats)
     : domain_(domain),
@@ -105,9 +121,9 @@ protocol::MemoryRequest& L2Port::new_request(const Requester& requester) {
   return request;
 }
 
-void L2Port::count(const protocol::MemoryRequest& request) {
+void L2Port::count(std::uint32_t bytes) {
   stats_.requests.add();
-  stats_.global_bytes.add(request.get_data_length());
+  stats_.global_bytes.add(bytes);
 }
 
 void L2Port::submit(protocol::MemoryRequest& request, const L2Owner& owner, Cycle departure) {
@@ -116,10 +132,12 @@ void L2Port::submit(protocol::MemoryRequest& request, const L2Owner& owner, Cycl
   open_[index] = {&request, fences_.begin(), owner};
   request.extension.entry = index;
   request.extension.sm = sm_;
-  count(request);
+  count(request.get_data_length());
   last_departure_ = std::max(last_departure_, departure);
   if (blocking_) {
-    answer(request, call(request, last_departure_));
+    const Cycle answered = call(request, last_departure_);
+    if (has_costs_) gate_.called(answered);
+    answer(request, answered);
     request.release();
     return;
   }
@@ -135,19 +153,40 @@ void L2Port::submit(protocol::MemoryRequest& request, const L2Owner& owner, Cycl
   gate_.note_closed();
 }
 
-void L2Port::read_now(protocol::MemoryRequest& request, Cycle& when) {
+AccessFailure L2Port::read_now(LineRead& read) {
+  if (!lines_known_) find_lines();
+  read.place = read.address;
+  if (lines_.offered() && lines_.find(read)) {
+    count(span_of(read.sectors));
+    lines_.take(read);
+    fences_.note(read.when);
+    return read.bytes == nullptr ? AccessFailure::error : AccessFailure::none;
+  }
+  protocol::MemoryRequest& request = new_request({read.subcontext, read.physical});
+  aim_read(request, read.address, read.sectors);
   request.extension.sm = sm_;
-  count(request);
-  when = call(request, when);
-  fences_.note(when);
+  count(request.get_data_length());
+  // Made late, it takes as long as it would have.
+  const Cycle late = domain_.now() - std::min(domain_.now(), read.when);
+  read.when = call(request, read.when + late) - late;
+  fences_.note(read.when);
+  std::memcpy(image_.data() + request.get_address() % arch::kLineBytes, request.get_data_ptr(),
+              request.get_data_length());
+  read.bytes = image_.data();
+  const AccessFailure failure = failure_of(request);
+  request.release();
+  return failure;
+}
+
+void L2Port::find_lines() {
+  lines_ = out_.lines();
+  lines_known_ = true;
 }
 
 Cycle L2Port::call(protocol::MemoryRequest& request, Cycle departure) {
   sc_core::sc_time delay = domain_.delay_until(departure);
   out_.blocking(request, delay);
-  const Cycle answered = domain_.cycle_after(delay);
-  if (has_costs_) gate_.called(answered);
-  return answered;
+  return domain_.cycle_after(delay);
 }
 
 void L2Port::send_waiting(Cycle now) {

@@ -12,6 +12,7 @@
 
 #include "common/cycle.h"
 #include "common/index_pool.h"
+#include "common/line_source.h"
 #include "common/link_network.h"
 #include "sm/accesses.h"
 #include "sm/context_transfer.h"
@@ -90,6 +91,17 @@ class OpenPlaces {
     answered_[next_] = answered;
     next_ = next_ + 1 == answered_.size() ? 0 : next_ + 1;
   }
+  // So many places are taken by calls that are still to be made: not free before `earliest`, and then until set().
+  // Returns the first.
+  std::uint32_t reserve(std::uint32_t count, Cycle earliest) {
+    const auto first = static_cast<std::uint32_t>(next_);
+    for (; count > 0; --count) take(earliest);
+    return first;
+  }
+  // Of the place that many behind the first.
+  void set(std::uint32_t first, std::uint32_t offset, Cycle answered) {
+    answered_[(first + offset) % answered_.size()] = answered;
+  }
   void reset() {
     std::fill(answered_.begin(), answered_.end(), 0);
     next_ = 0;
@@ -113,6 +125,8 @@ class RequestGate {
 
   // A request was a call: it is open until then.
   void called(Cycle answered) { calls_.take(answered); }
+  // Calls that are still to be made have places as well.
+  OpenPlaces& calls() { return calls_; }
   void request_begins() { ++open_; }
   void request_ends() { --open_; }
   void request_queued() { ++queued_; }
@@ -173,6 +187,11 @@ struct L2Owner {
   std::uint32_t entry = kNone;
 };
 
+// Corrupt data get no further than here: not into registers, shared memory or the L1.
+AccessFailure failure_of(const protocol::MemoryRequest& request);
+// Sectors of a line, from the first to the last.
+void aim_read(protocol::MemoryRequest& request, std::uint64_t line, std::uint8_t sectors);
+
 class L2Client {
  public:
   // The answer to a request, known inside the call that brings it; it arrives at `arrival`, now or later.
@@ -189,13 +208,19 @@ class L2Port {
   ~L2Port();
   void serve(L2Client& client) { client_ = &client; }
 
+  RequestGate& gate() { return gate_; }
   // A request has been answered when submit() returns.
   bool blocking() const { return blocking_; }
   bool has_costs() const { return has_costs_; }
   protocol::MemoryRequest& new_request(const Requester& requester);
   void submit(protocol::MemoryRequest& request, const L2Owner& owner, Cycle departure);
-  // A blocking read that nothing waits for but the caller. `when`: departure, and then arrival.
-  void read_now(protocol::MemoryRequest& request, Cycle& when);
+  // A blocking read that nothing waits for but the caller. It counts as an open request of its own once the caller has
+  // told the gate.
+  AccessFailure read_now(LineRead& read);
+  // Soon it will be made.
+  void warm(const LineRead& read, bool line) {
+    if (lines_.offered()) lines_.warm(read, line);
+  }
 
   bool on_response(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival);
   void on_room(std::uint32_t, Cycle when);
@@ -217,8 +242,9 @@ class L2Port {
     Cycle earliest = 0;
   };
 
+  void find_lines();
   Cycle call(protocol::MemoryRequest& request, Cycle departure);
-  void count(const protocol::MemoryRequest& request);
+  void count(std::uint32_t bytes);
   void answer(protocol::MemoryRequest& request, Cycle arrival);
   void send_waiting(Cycle now);
 
@@ -237,6 +263,9 @@ class L2Port {
   Cycle last_departure_ = 0;
   std::vector<protocol::MemoryRequest*> retired_;  // answered, and perhaps still looked at by who answers
   std::uint32_t depth_ = 0;                        // of calls of on_response
+  LinePort lines_;
+  bool lines_known_ = false;
+  std::array<std::uint8_t, arch::kLineBytes> image_{};  // of a line that a payload has brought
   bool sending_ = false;
 };
 

@@ -6,6 +6,7 @@
 
 #include "arch/memory_op.h"
 #include "arch/warp_program.h"
+#include "common/bits.h"
 
 namespace heddle::sm {
 
@@ -28,6 +29,11 @@ struct LineAccesses {
   const LineAccess* begin() const { return line.data(); }
   const LineAccess* end() const { return line.data() + count; }
 };
+
+// Bytes from the first to the last of the sectors, of which there is one at least.
+inline std::uint32_t span_of(std::uint8_t sectors) {
+  return (bits::highest(sectors) - bits::lowest(sectors) + 1) * arch::kSectorBytes;
+}
 
 // Each of `lanes` accesses `width` bytes (1 … 128) from its address on; addresses of other lanes are not read. Accesses
 // across sectors and lines are split.

@@ -214,6 +214,7 @@ IssueResult LoadStoreUnit::access(std::uint32_t slot, const Operation& operation
   const MemoryResult result =
       cluster ? access_cluster(slot, operation) : paths_.global.access(operation, slot, now(), *this);
   count(cta, result);
+  if (!result.open && result.arrival != 0) warp.note_load(result.ready);
   if (cta.killed()) return IssueResult::blocks();  // it was too much for another warp that waits for an mbarrier
   if (operation.code == OpCode::async_copy) {
     if (result.open) {
@@ -268,6 +269,19 @@ void LoadStoreUnit::access_ended(const Access& access, Cycle when) {
     copies_.consider(access.warp);
   }
   peers_.supervisor.check_end(cta, when);
+}
+
+void LoadStoreUnit::load_ended(const PutOffLoad& load, const MemoryResult& result) {
+  Warp& warp = warps_[load.warp];
+  Cta& cta = ctas_[warp.cta];
+  --cta.open;
+  count(cta, result);
+  if (!result.open && !cta.killed()) {
+    warp.note_load(result.ready);
+    warp.scoreboard.write({load.destination, static_cast<std::uint16_t>(load.width / 4)}, result.ready);
+    if (warp.wait == WarpWait::registers) peers_.scheduler.prepare(load.warp, warp.since, stats_.stall_memory);
+  }
+  peers_.supervisor.check_end(cta, result.arrival);
 }
 
 // Its CTA waits for it all the same: what it does to memory must not come after the end of the CTA.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sm/accesses.h"
+#include "sm/global_path.h"
 #include "sm/issue_unit.h"
 #include "sm/l1_cache.h"
 #include "sm/l2_port.h"
@@ -22,10 +23,9 @@ class DeviceLaunchUnit;
 class DsmemClient;
 class Faults;
 class FenceUnit;
-class GlobalPath;
 class MbarrierUnit;
 
-class LoadStoreUnit final : private SmUnit, public IssueUnit, public AccessClient {
+class LoadStoreUnit final : private SmUnit, public IssueUnit, public LoadClient {
  public:
   struct Paths {
     SharedMemory& shared;
@@ -46,7 +46,9 @@ class LoadStoreUnit final : private SmUnit, public IssueUnit, public AccessClien
       : SmUnit(context),
         paths_(paths),
         peers_(peers),
-        copies_(context, peers.scheduler, &Warp::copies, WarpWait::copies, context.stats.stall_memory) {}
+        copies_(context, peers.scheduler, &Warp::copies, WarpWait::copies, context.stats.stall_memory) {
+    paths.global.serve_loads(*this);
+  }
 
   IssueResult issue(std::uint32_t slot, const arch::Operation& operation) override;
   IssueResult issue_deferred(std::uint32_t slot, const arch::Operation& operation) override {
@@ -61,6 +63,7 @@ class LoadStoreUnit final : private SmUnit, public IssueUnit, public AccessClien
   void access_ended(const Access& access, Cycle when) override;
   void access_lost(const Access& access, Cycle when) override;
   void access_failed(const Access& access, std::uint32_t lane, std::uint64_t address, Cycle when) override;
+  void load_ended(const PutOffLoad& load, const MemoryResult& result) override;
 
  private:
   std::optional<IssueFault> check(std::uint32_t slot, const arch::Operation& operation);

@@ -66,11 +66,14 @@ inline const arch::LaunchMemory kNoLaunchMemory{};
 
 // What of memory an SM has to know: where its slices are, and where device-side launches keep what they need; and the
 // instance that it belongs to (PRT-11), if there are any.
+class LoadBatch;
+
 struct MemoryView {
   const arch::AddressMap& map;
   const arch::LaunchMemory& nested = kNoLaunchMemory;
   std::optional<std::uint32_t> instance{};
   std::uint32_t partition = 0;  // of the L2 that its GPC is at
+  LoadBatch* loads = nullptr;   // of the machine; null: loads are not put off
 
   // Where a fence of the SM goes: to a slice of its own partition, if it has any there. SMs take different ones.
   std::uint64_t fence_address(protocol::SmId sm) const;

@@ -317,6 +317,7 @@ struct Warp {
   WarpNext next = WarpNext::fetch;
   bool frozen = false;          // at the next instruction it stops
   Cycle since = 0;              // since when it has not issued
+  Cycle loads_until = 0;        // what it has asked memory for has come by then, as far as that is known
   std::uint32_t issued_pc = 0;  // of the last operation, for messages
   std::uint64_t issued = 0;     // operations: pcs that have gone into its FIFO of past pcs (CGA-07)
 
@@ -356,6 +357,7 @@ struct Warp {
     if (operation == nullptr) operation = std::make_unique<arch::Operation>();
     *operation = its;
   }
+  void note_load(Cycle ready) { loads_until = std::max(loads_until, ready); }
   void write_results(Cycle ready) {
     for (const arch::RegisterRange& range : writes) scoreboard.write(range, ready);
   }
@@ -365,6 +367,7 @@ struct Warp {
     frozen = false;
     front.begin();
     compute_left = 0;
+    loads_until = 0;
     acquires = false;
     release.reach = FenceReach::requests;
     for (ClusterPhase& phase : cluster) phase.arrival = ClusterArrival::none;

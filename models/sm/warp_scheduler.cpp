@@ -278,7 +278,7 @@ void WarpScheduler::prepare(std::uint32_t slot, Cycle from, Counter& stall) {
     sub_partition_of(slot).block(slot / kSubPartitions);
     return;
   }
-  if (ready > from) stall.add(ready - from);
+  if (ready > from) (ready <= warp.loads_until ? stats_.stall_memory : stall).add(ready - from);
   give_turn(slot, ready, warp.unit);
 }
 

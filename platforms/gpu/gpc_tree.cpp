@@ -57,7 +57,8 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
         sm_name.c_str(), machine.domain, fmt::format("{}.{}", path, sm_name), params.sm, place, params.gpc.mpc_to_sm,
         machine.seed, machine.code,
         sm::MemoryView{machine.map, machine.nested, params.machine.instances.of_gpc(gpc.numbers.gpc),
-                       machine.topology.partition_of(gpc.numbers.gpc.value(), machine.map.partitions())}));
+                       machine.topology.partition_of(gpc.numbers.gpc.value(), machine.map.partitions()),
+                       machine.loads}));
     sm::Sm& sm = *sms.back();
     // The number of the MPC, and of the SM among those that it serves.
     const bool shared = params.gpc.mpc == gpc::MpcPer::tpc;

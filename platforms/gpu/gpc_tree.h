@@ -40,6 +40,7 @@ struct MachineContext {
   std::uint64_t memory = 0;  // bytes that tensor memory access units may address
   gpc::CgaMemoryPool cga_memory;
   const arch::LaunchMemory& nested;
+  sm::LoadBatch* loads = nullptr;  // of SMs whose accesses are calls
 };
 
 // A GPC as its parts see it while they are built.

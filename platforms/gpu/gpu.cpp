@@ -105,6 +105,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   copy::CopyEngines copies;
   std::unique_ptr<MmuSystem> mmu;           // null: addresses are not translated
   std::unique_ptr<power::PowerUnit> power;  // null: energy is not counted
+  sm::LoadBatch batch;                      // of SMs whose accesses are calls
   std::vector<std::unique_ptr<Gpc>> gpcs;
 
  private:
@@ -164,12 +165,14 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
           kFirstCopyClient + params.copy.engines + (params.mmu.enabled ? 1 : 0),
           {params.mmu.enabled, params.mmu.distance}),
       packets("packet", domain, "packet", params.packet, params.sm.limits, codes, *this, params.reference_tables()),
-      copies("copy", domain, "copy", params.copy, params.machine.instances) {
+      copies("copy", domain, "copy", params.copy, params.machine.instances),
+      batch(domain, params.sm.memory.l1_latency) {
   observation.load_map.configure(topology.sms(), params.sm.limits.warps);
   // What tensor memory access units take for an address: a virtual one may lie above device memory.
   const std::uint64_t tensor_memory = params.mmu.enabled ? std::uint64_t{1} << arch::kVirtualBits : memory.map.bytes();
   const MachineContext machine{domain, params, seed, codes, memory.map, topology, tensor_memory, params.cga_memory(),
-                               nested};
+                               nested,
+                               &batch};
   const auto parts = arch::virtual_parts(topology, std::vector<bool>(topology.sms(), true));  // all TPCs are usable
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
     const std::string gpc_name = fmt::format("gpc{}", g);

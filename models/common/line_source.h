@@ -1,0 +1,58 @@
+// Reads of lines as calls without a payload: what two of our own ends of a memory link offer each other beside
+// b_transport and nb_transport, as targets offer direct memory, but with time.
+#pragma once
+
+#include <cstdint>
+
+#include "common/cycle.h"
+
+namespace heddle {
+
+// Sectors of one line that somebody wants to read.
+struct LineRead {
+  std::uint64_t address = 0;    // of the line, as the initiator knows it
+  std::uint8_t sectors = 0;     // bit = sector that is wanted
+  std::uint8_t subcontext = 0;  // whose address it is
+  bool physical = false;        // it is not translated
+  std::uint8_t carried = 0;     // bytes that request and response each carry on top of the header
+  std::uint8_t priority = 0;    // of eviction (arch::EvictionPriority)
+  std::uint8_t promoted = 0;    // sectors that memory is to give as well if the read misses the cache
+  Cycle when = 0;               // of departure and, after take(), of arrival
+
+  // After take(): the whole line, of which the bytes of the sectors count, until somebody else is served. Null: memory
+  // has refused it.
+  const std::uint8_t* bytes = nullptr;
+
+  // What find() has noted for take(), and warm() goes by. The initiator sets `place` to the address.
+  std::uint64_t place = 0;    // the address behind translation
+  std::uint32_t slice = 0;    // of the L2
+  std::uint32_t index = 0;    // where the source keeps the line
+  bool translated = false;    // it has a page
+};
+
+class LineSource {
+ public:
+  // Finds the line. False: it cannot be read in this way now, and the read is one for a payload. Nothing has changed
+  // that anybody could notice, and what was found holds until somebody else is served.
+  virtual bool find(LineRead& read, std::uint32_t port) = 0;
+  // The read that find() has found takes effect, as a blocking call would, and takes its time.
+  virtual void take(LineRead& read, std::uint32_t port) = 0;
+  // Soon the line will be asked for: fetches into the computer's caches, first what leads to it and then itself.
+  virtual void warm(const LineRead& read, std::uint32_t port, bool line) const = 0;
+
+ protected:
+  ~LineSource() = default;
+};
+
+// The other end of a link: who offers lines there, and by which number it knows the link.
+struct LinePort {
+  LineSource* source = nullptr;  // null: nobody does
+  std::uint32_t port = 0;
+
+  bool offered() const { return source != nullptr; }
+  bool find(LineRead& read) const { return source->find(read, port); }
+  void take(LineRead& read) const { source->take(read, port); }
+  void warm(const LineRead& read, bool line) const { source->warm(read, port, line); }
+};
+
+}  // namespace heddle
