@@ -25,13 +25,18 @@ class ReservedLink {
 
   // per_cycle >= 0.01: bytes, or whatever take() counts.
   explicit ReservedLink(double per_cycle)
-      : pace_(per_cycle),
-        per_cycle_(per_cycle),
-        window_(static_cast<std::uint32_t>(std::llround(per_cycle * kWindow * kParts))) {}
+      : pace_(per_cycle), window_(static_cast<std::uint32_t>(std::llround(per_cycle * kWindow * kParts))) {}
 
   // So much begins at `when` or later: returns the cycle.
   Cycle take(Cycle when, std::uint32_t amount) {
-    return when < latest_ ? take_behind(when, amount) : append(when, amount);
+    if (when < latest_) return take_behind(when, amount);
+    const Cycle begin = pace_.earliest(when);
+    std::uint32_t& taken = used(begin / kWindow);
+    // Nearly always it fits into a window that the calendar has got to.
+    if (begin / kWindow >= first_ + kWindows || taken + amount * kParts > window_) return append(when, amount);
+    taken += amount * kParts;
+    follow(when, begin, amount);
+    return begin;
   }
   void reset() {
     pace_.reset();
@@ -54,7 +59,13 @@ class ReservedLink {
     first_ = first;
   }
   // The cycle of a window in which it has served what is taken of it.
-  Cycle free_in(Cycle window) { return window * kWindow + static_cast<Cycle>(used(window) / (per_cycle_ * kParts)); }
+  Cycle free_in(Cycle window) { return window * kWindow + std::uint64_t{used(window)} * kWindow / window_; }
+  // It is the last that has come in order.
+  void follow(Cycle when, Cycle begin, std::uint32_t amount) {
+    if (begin == when && !pace_.busy_at(when)) busy_since_ = begin;
+    pace_.take(begin, amount);
+    latest_ = begin;
+  }
   // Behind all that has come in order, and where others have left something.
   Cycle append(Cycle when, std::uint32_t amount) {
     Cycle begin = pace_.earliest(when);
@@ -64,9 +75,7 @@ class ReservedLink {
       while (window < first_ + kWindows && used(window) >= window_) ++window;
       begin = pace_.earliest(window * kWindow);
     }
-    if (begin == when && !pace_.busy_at(when)) busy_since_ = begin;
-    pace_.take(begin, amount);
-    latest_ = begin;
+    follow(when, begin, amount);
     fill(begin, amount);
     return begin;
   }
@@ -98,13 +107,12 @@ class ReservedLink {
   }
 
   LinkPace pace_;
-  double per_cycle_;
   std::uint32_t window_;  // what a window serves, in parts
-  std::array<std::uint32_t, kWindows> used_{};
   Cycle latest_ = 0;      // the last begin that came in order
   Cycle busy_since_ = 0;  // from then on up to the end of what is taken
   Cycle first_ = 0;       // window of the calendar
   Cycle full_until_ = 0;  // the end of the last full window before it
+  std::array<std::uint32_t, kWindows> used_{};
 };
 
 // Lines that a cache has been given by a call before their time: whoever finds them there waits until they come.

@@ -90,7 +90,7 @@ double lines_per_second(const std::string& timing, std::uint8_t width, std::uint
 
 int main(int argc, char** argv) {
   const std::uint64_t lines = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1'000'000;
-  for (const char* timing : {"at", "fast", "lt"}) {
+  for (const char* timing : argc > 2 ? std::vector<const char*>{argv[2]} : std::vector<const char*>{"at", "fast", "lt"}) {
     for (const std::uint8_t width : {std::uint8_t{4}, std::uint8_t{16}}) {
       const bench::Yardstick::Round round =
           bench::Yardstick().measure(3, [&] { return lines_per_second(timing, width, lines); });
