@@ -50,7 +50,7 @@ inline double bare_events_per_second(std::uint64_t count) {
 class Yardstick {
  public:
   // Runs `work`, which returns what it did per second of CPU time, `rounds` times between measurements of the bare
-  // event, and gives the round whose ratio to its neighbours is the median.
+  // event, and gives the round whose ratio to its neighbours is the median, or the best.
   struct Round {
     double rate = 0;
     double bare = 0;  // mean of before and after
@@ -58,6 +58,16 @@ class Yardstick {
   };
   template <class Work>
   Round measure(std::uint32_t rounds, Work&& work) {
+    return all(rounds, work)[rounds / 2];
+  }
+  template <class Work>
+  Round best(std::uint32_t rounds, Work&& work) {
+    return all(rounds, work).back();
+  }
+
+ private:
+  template <class Work>
+  std::vector<Round> all(std::uint32_t rounds, Work& work) {
     std::vector<Round> all;
     double before = bare_events_per_second(kEvents);
     for (std::uint32_t i = 0; i < rounds; ++i) {
@@ -67,10 +77,9 @@ class Yardstick {
       before = after;
     }
     std::sort(all.begin(), all.end(), [](const Round& a, const Round& b) { return a.ratio() < b.ratio(); });
-    return all[all.size() / 2];
+    return all;
   }
 
- private:
   static constexpr std::uint64_t kEvents = 1'000'000;
 };
 
