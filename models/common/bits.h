@@ -8,6 +8,8 @@ namespace heddle::bits {
 
 // Members of the set.
 constexpr std::uint32_t count(std::uint64_t set) { return static_cast<std::uint32_t>(__builtin_popcountll(set)); }
+// The same of a set of numbers below 4, as of the sectors of a line.
+constexpr std::uint32_t count4(std::uint32_t set) { return 0x4332'3221'3221'2110ULL >> 4 * (set & 15) & 15; }
 // The lowest member of a set that is not empty.
 constexpr std::uint32_t lowest(std::uint64_t set) { return static_cast<std::uint32_t>(__builtin_ctzll(set)); }
 // The highest member of a set that is not empty.

@@ -8,6 +8,16 @@
 
 namespace heddle {
 
+// Where a line was found, for who asks for it soon again. To be looked at anew when its address is another.
+struct LinePlace {
+  static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  std::uint64_t address = kNowhere;  // behind translation
+  std::uint32_t slice = 0;           // of the L2
+  std::uint32_t index = kNone;       // where that keeps it
+};
+
 // Sectors of one line that somebody wants to read.
 struct LineRead {
   std::uint64_t address = 0;    // of the line, as the initiator knows it
@@ -17,17 +27,13 @@ struct LineRead {
   std::uint8_t carried = 0;     // bytes that request and response each carry on top of the header
   std::uint8_t priority = 0;    // of eviction (arch::EvictionPriority)
   std::uint8_t promoted = 0;    // sectors that memory is to give as well if the read misses the cache
+  bool translated = false;      // noted by find(): it has a page
   Cycle when = 0;               // of departure and, after take(), of arrival
-
   // After take(): the whole line, of which the bytes of the sectors count, until somebody else is served. Null: memory
   // has refused it.
   const std::uint8_t* bytes = nullptr;
-
-  // What find() has noted for take(), and warm() goes by. The initiator sets `place` to the address.
-  std::uint64_t place = 0;    // the address behind translation
-  std::uint32_t slice = 0;    // of the L2
-  std::uint32_t index = 0;    // where the source keeps the line
-  bool translated = false;    // it has a page
+  std::uint64_t physical_address = 0;  // noted by find() and warm(); the initiator sets it to the address
+  LinePlace at;                        // noted by find() and warm()
 };
 
 class LineSource {
@@ -38,7 +44,7 @@ class LineSource {
   // The read that find() has found takes effect, as a blocking call would, and takes its time.
   virtual void take(LineRead& read, std::uint32_t port) = 0;
   // Soon the line will be asked for: fetches into the computer's caches, first what leads to it and then itself.
-  virtual void warm(const LineRead& read, std::uint32_t port, bool line) const = 0;
+  virtual void warm(LineRead& read, std::uint32_t port, bool line) const = 0;
 
  protected:
   ~LineSource() = default;
@@ -52,7 +58,7 @@ struct LinePort {
   bool offered() const { return source != nullptr; }
   bool find(LineRead& read) const { return source->find(read, port); }
   void take(LineRead& read) const { source->take(read, port); }
-  void warm(const LineRead& read, bool line) const { source->warm(read, port, line); }
+  void warm(LineRead& read, bool line) const { source->warm(read, port, line); }
 };
 
 }  // namespace heddle

@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "common/cycle.h"
-#include "common/link_network.h"
 
 namespace heddle {
 
@@ -25,12 +24,13 @@ class ReservedLink {
 
   // per_cycle >= 0.01: bytes, or whatever take() counts.
   explicit ReservedLink(double per_cycle)
-      : pace_(per_cycle), window_(static_cast<std::uint32_t>(std::llround(per_cycle * kWindow * kParts))) {}
+      : per_cycle_(static_cast<std::uint64_t>(std::llround(per_cycle * kScale))),
+        window_(static_cast<std::uint32_t>(std::llround(per_cycle * kWindow * kParts))) {}
 
   // So much begins at `when` or later: returns the cycle.
   Cycle take(Cycle when, std::uint32_t amount) {
     if (when < latest_) return take_behind(when, amount);
-    const Cycle begin = pace_.earliest(when);
+    const Cycle begin = std::max(when, free_);
     std::uint32_t& taken = used(begin / kWindow);
     // Nearly always it fits into a window that the calendar has got to.
     if (begin / kWindow >= first_ + kWindows || taken + amount * kParts > window_) return append(when, amount);
@@ -39,13 +39,13 @@ class ReservedLink {
     return begin;
   }
   void reset() {
-    pace_.reset();
     used_.fill(0);
-    latest_ = busy_since_ = first_ = full_until_ = 0;
+    latest_ = busy_since_ = first_ = full_until_ = free_ = rest_ = 0;
   }
 
  private:
-  static constexpr std::uint32_t kParts = 16;  // of what is counted
+  static constexpr std::uint32_t kParts = 16;   // of what is counted
+  static constexpr std::uint32_t kScale = 256;  // the same, where fractions of a cycle must not be lost
 
   std::uint32_t& used(Cycle window) { return used_[window % kWindows]; }
   // The calendar goes up to that window.
@@ -62,18 +62,31 @@ class ReservedLink {
   Cycle free_in(Cycle window) { return window * kWindow + std::uint64_t{used(window)} * kWindow / window_; }
   // It is the last that has come in order.
   void follow(Cycle when, Cycle begin, std::uint32_t amount) {
-    if (begin == when && !pace_.busy_at(when)) busy_since_ = begin;
-    pace_.take(begin, amount);
+    if (begin > free_) {
+      free_ = begin;
+      rest_ = 0;
+    }
+    if (begin == when && begin == free_ && rest_ == 0) busy_since_ = begin;
     latest_ = begin;
+    if (amount != amount_) {  // nearly always it is the same as before
+      amount_ = amount;
+      amount_cycles_ = std::uint64_t{amount} * kScale / per_cycle_;
+      amount_rest_ = std::uint64_t{amount} * kScale % per_cycle_;
+    }
+    free_ += amount_cycles_;
+    rest_ += amount_rest_;
+    if (rest_ < per_cycle_) return;
+    rest_ -= per_cycle_;
+    ++free_;
   }
   // Behind all that has come in order, and where others have left something.
   Cycle append(Cycle when, std::uint32_t amount) {
-    Cycle begin = pace_.earliest(when);
+    Cycle begin = std::max(when, free_);
     Cycle window = begin / kWindow;
     extend(window);
     if (used(window) >= window_) {
       while (window < first_ + kWindows && used(window) >= window_) ++window;
-      begin = pace_.earliest(window * kWindow);
+      begin = std::max(window * kWindow, free_);
     }
     follow(when, begin, amount);
     fill(begin, amount);
@@ -106,7 +119,13 @@ class ReservedLink {
     return begin;
   }
 
-  LinkPace pace_;
+  // What has come in order takes all up to cycle free_, and rest_ of that.
+  Cycle free_ = 0;
+  std::uint64_t rest_ = 0;
+  std::uint64_t per_cycle_;
+  std::uint64_t amount_cycles_ = 0;  // that the last amount took
+  std::uint64_t amount_rest_ = 0;
+  std::uint32_t amount_ = 0;
   std::uint32_t window_;  // what a window serves, in parts
   Cycle latest_ = 0;      // the last begin that came in order
   Cycle busy_since_ = 0;  // from then on up to the end of what is taken

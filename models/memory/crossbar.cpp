@@ -191,21 +191,21 @@ void Crossbar::end_of_elaboration() {
 }
 
 bool Crossbar::find(LineRead& read, std::uint32_t port) {
-  read.slice = routes_.slice_for(port / 2, read.place);
-  const LinePort& lines = slice_lines_[read.slice];
+  place(read, port);
+  const LinePort& lines = slice_lines_[read.at.slice];
   return lines.offered() && lines.find(read);
 }
 
 void Crossbar::take(LineRead& read, std::uint32_t port) {
   const std::uint32_t sm = port / 2;
   const bool bulk = port % 2 != 0;
-  const LinePort& lines = slice_lines_[read.slice];
+  const LinePort& lines = slice_lines_[read.at.slice];
   const std::uint32_t asked = header_bytes_ + read.carried;
-  const std::uint32_t data = bits::count(read.sectors) * arch::kSectorBytes;
+  const std::uint32_t data = bits::count4(read.sectors) * arch::kSectorBytes;
   const std::uint32_t answered = std::max(data, header_bytes_) + read.carried;
   if (calendars_ == nullptr) {
     if (owners_ != nullptr) owners_->of(read.subcontext).request_bytes.add(asked);
-    const Cycle way = latency(sm, read.slice);
+    const Cycle way = latency(sm, read.at.slice);
     read.when += way;
     lines.take(read);
     read.when += way;
@@ -214,20 +214,21 @@ void Crossbar::take(LineRead& read, std::uint32_t port) {
   }
   const std::uint32_t gpc = routes_.gpc_of_sm(sm);
   const Cycle departure = read.when;
-  read.when = calendars_->request(sm, read.slice, asked, departure).arrival;
+  read.when = calendars_->request(sm, read.at.slice, asked, departure).arrival;
   request_counters_.cycles.add(read.when - departure);
-  count_request(gpc, read.slice, read.subcontext, bulk, asked);
+  count_request(gpc, read.at.slice, read.subcontext, bulk, asked);
   lines.take(read);
   const Cycle begin = read.when;
-  read.when = calendars_->response(sm, read.slice, answered, bulk, begin);
+  read.when = calendars_->response(sm, read.at.slice, answered, bulk, begin);
   response_counters_.cycles.add(read.when - begin);
-  count_response(gpc, read.slice, read.subcontext, bulk, answered);
+  count_response(gpc, read.at.slice, read.subcontext, bulk, answered);
   response_counters_.multicasts.links.all.add(answered);
   if (bulk) response_counters_.multicasts.links.bulk.add(answered);
 }
 
-void Crossbar::warm(const LineRead& read, std::uint32_t port, bool line) const {
-  const LinePort& lines = slice_lines_[routes_.slice_for(port / 2, read.place)];
+void Crossbar::warm(LineRead& read, std::uint32_t port, bool line) const {
+  place(read, port);
+  const LinePort& lines = slice_lines_[read.at.slice];
   if (lines.offered()) lines.warm(read, line);
 }
 

@@ -68,8 +68,13 @@ class Crossbar : public Block, private CrossbarRequests::Poster, private LineSou
   // Lines.
   bool find(LineRead& read, std::uint32_t port) override;
   void take(LineRead& read, std::uint32_t port) override;
-  void warm(const LineRead& read, std::uint32_t port, bool line) const override;
+  void warm(LineRead& read, std::uint32_t port, bool line) const override;
   void end_of_elaboration() override;
+  // Where the line lies, if that is not known.
+  void place(LineRead& read, std::uint32_t port) const {
+    if (read.at.address == read.physical_address) return;
+    read.at = {read.physical_address, routes_.slice_for(port / 2, read.physical_address), LinePlace::kNone};
+  }
   void count_request(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk, std::uint32_t bytes);
   void count_response(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk, std::uint32_t bytes);
 

@@ -292,12 +292,12 @@ bool GpcMmu::find(LineRead& read, std::uint32_t number) {
   const LinePort& lines = ports_[number].lines;
   if (!lines.offered()) return false;
   read.translated = false;
-  read.place = read.address;
+  read.physical_address = read.address;
   if (!read.physical && !bypass_[read.subcontext]) {
     if (!arch::is_virtual(read.address)) return false;
     const Translation* page = tlb_.find(read.subcontext, read.address);
     if (page == nullptr || page->untranslated() || !page->allows(false)) return false;
-    read.place = page->physical(read.address);
+    read.physical_address = page->physical(read.address);
     read.translated = true;
   }
   return lines.find(read);
@@ -309,10 +309,17 @@ void GpcMmu::take(LineRead& read, std::uint32_t number) {
   ports_[number].lines.take(read);
 }
 
-// Where no page is needed: to look one up is a use.
-void GpcMmu::warm(const LineRead& read, std::uint32_t number, bool line) const {
+// To look a page up would be a use of it.
+void GpcMmu::warm(LineRead& read, std::uint32_t number, bool line) const {
   const LinePort& lines = ports_[number].lines;
-  if (lines.offered() && (read.physical || bypass_[read.subcontext])) lines.warm(read, line);
+  if (!lines.offered()) return;
+  read.physical_address = read.address;
+  if (!read.physical && !bypass_[read.subcontext]) {
+    const Translation* page = arch::is_virtual(read.address) ? tlb_.peek(read.subcontext, read.address) : nullptr;
+    if (page == nullptr || page->untranslated() || !page->present) return;
+    read.physical_address = page->physical(read.address);
+  }
+  lines.warm(read, line);
 }
 
 // May span pages. An initiator that has no extension means physical addresses.

@@ -104,7 +104,7 @@ class GpcMmu : public Block, private LineSource {
   // Lines.
   bool find(LineRead& read, std::uint32_t port) override;
   void take(LineRead& read, std::uint32_t port) override;
-  void warm(const LineRead& read, std::uint32_t port, bool line) const override;
+  void warm(LineRead& read, std::uint32_t port, bool line) const override;
   void end_of_elaboration() override;
   void on_translated(const protocol::TranslatedPacket& packet, std::uint32_t index);
   void on_invalidate(const protocol::InvalidateTlbPacket& packet, std::uint32_t index);

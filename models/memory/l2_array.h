@@ -79,10 +79,15 @@ class L2Array {
   void warm_tags(std::uint64_t line) const { warm_line(&tags_[first_of(line)]); }
   void warm_entry(std::uint64_t line) const {
     const std::uint32_t index = find(line);
-    if (index == kNone) return;
+    if (index != kNone) warm_place(index);
+  }
+  void warm_place(std::uint32_t index) const {
     warm_line(&states_[index]);
     warm_line(data(index));
     warm_line(data(index) + arch::kLineBytes / 2);
+  }
+  bool is_at(std::uint32_t index, std::uint64_t line) const {
+    return tags_[index] == static_cast<std::uint32_t>(line + 1);
   }
   void touch(std::uint32_t index, arch::EvictionPriority priority) {
     states_[index].used = ++uses_ & kUses;

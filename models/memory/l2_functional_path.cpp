@@ -138,27 +138,27 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t
 }
 
 bool L2FunctionalPath::find(LineRead& read, std::uint32_t) {
-  if (!map_.contains(read.place, arch::kLineBytes) || core_.has_poison()) return false;
-  const std::uint64_t line = read.place / arch::kLineBytes;
+  if (!map_.contains(read.physical_address, arch::kLineBytes) || core_.has_poison()) return false;
+  const std::uint64_t line = read.physical_address / arch::kLineBytes;
   const L2Array& array = core_.array();
-  read.index = array.find(line);
-  const bool here = read.index != L2Array::kNone;
-  if (here && array.state(read.index).mshr != 0) return false;
-  if (here && array.state(read.index).holds(read.sectors)) return twin_ == nullptr || twin_->settled();
-  if (here) read.index = L2Array::kNone;
+  if (read.at.index == L2Array::kNone || !array.is_at(read.at.index, line)) read.at.index = array.find(line);
+  const bool here = read.at.index != L2Array::kNone;
+  if (here && array.state(read.at.index).mshr != 0) return false;
+  if (here && array.state(read.at.index).holds(read.sectors)) return twin_ == nullptr || twin_->settled();
+  if (here) read.at.index = L2Array::kNone;
   return twin_ == nullptr && core_.idle();
 }
 
 void L2FunctionalPath::take(LineRead& read, std::uint32_t) {
   stats_.requests.add();
-  stats_.core.count_request(read.subcontext, bits::count(read.sectors));
-  const std::uint64_t line = read.place / arch::kLineBytes;
+  stats_.core.count_request(read.subcontext, bits::count4(read.sectors));
+  const std::uint64_t line = read.physical_address / arch::kLineBytes;
   if (direct_ != nullptr && direct_->any()) direct_->end(line * arch::kLineBytes, arch::kLineBytes);
-  if (read.index == L2Array::kNone) return fetch(read);
+  if (read.at.index == L2Array::kNone) return fetch(read);
   if (twin_ != nullptr && twin_->foreign(line)) twin_->count_hit();
-  read.bytes = core_.read_line(read.index, read.subcontext, static_cast<arch::EvictionPriority>(read.priority));
+  read.bytes = core_.read_line(read.at.index, read.subcontext, static_cast<arch::EvictionPriority>(read.priority));
   Cycle when = read.when + tag_cycles_;
-  if (calendars_ != nullptr) when = take_turn(line, turns_.turn_of_read(bits::count(read.sectors)), when, false, when);
+  if (calendars_ != nullptr) when = take_turn(line, turns_.turn_of_read(bits::count4(read.sectors)), when, false, when);
   read.when = when + data_cycles_;
 }
 
@@ -169,7 +169,7 @@ void L2FunctionalPath::fetch(LineRead& read) {
   const Cycle late = domain_.now() - std::min(domain_.now(), tags);
   L2Access access;
   access.length = arch::kLineBytes;
-  access.line = read.place / arch::kLineBytes;
+  access.line = read.physical_address / arch::kLineBytes;
   access.bytes = LineMask::sectors(read.sectors);
   access.dense = true;
   access.data = image_.data();
@@ -182,18 +182,17 @@ void L2FunctionalPath::fetch(LineRead& read) {
   Cycle when = tags;
   if (memory.used()) when = std::max(when, domain_.cycle_after(memory.end()) - late);
   if (calendars_ != nullptr) {
-    when = take_turn(access.line, turns_.turn_of_read(bits::count(read.sectors)), tags, memory.used(), when);
+    when = take_turn(access.line, turns_.turn_of_read(bits::count4(read.sectors)), tags, memory.used(), when);
   }
   read.when = when + data_cycles_;
   read.bytes = status == kL2Ok ? image_.data() : nullptr;
 }
 
-void L2FunctionalPath::warm(const LineRead& read, std::uint32_t, bool line) const {
-  if (line) {
-    core_.array().warm_entry(read.place / arch::kLineBytes);
-  } else {
-    core_.array().warm_tags(read.place / arch::kLineBytes);
-  }
+void L2FunctionalPath::warm(LineRead& read, std::uint32_t, bool line) const {
+  const std::uint64_t number = read.physical_address / arch::kLineBytes;
+  if (!line) return core_.array().warm_tags(number);
+  read.at.index = core_.array().find(number);
+  if (read.at.index != L2Array::kNone) core_.array().warm_place(read.at.index);
 }
 
 unsigned L2FunctionalPath::debug(tlm::tlm_generic_payload& payload) {

@@ -61,7 +61,7 @@ class L2FunctionalPath final : public LineSource {
   // twins, are matters for payloads.
   bool find(LineRead& read, std::uint32_t port) override;
   void take(LineRead& read, std::uint32_t port) override;
-  void warm(const LineRead& read, std::uint32_t port, bool line) const override;
+  void warm(LineRead& read, std::uint32_t port, bool line) const override;
   void reset() {
     if (calendars_ != nullptr) calendars_->reset();
   }

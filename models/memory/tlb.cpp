@@ -17,9 +17,9 @@ std::uint32_t Tlb::set_of(std::uint8_t subcontext, std::uint64_t address, std::u
   return static_cast<std::uint32_t>(((address >> page_bits) + std::uint64_t{subcontext} * 37) % sets_);
 }
 
-Tlb::Entry* Tlb::look_up(std::uint8_t subcontext, std::uint64_t address, std::uint32_t page_bits) {
-  Entry* set = entries_.data() + std::size_t{set_of(subcontext, address, page_bits)} * ways_;
-  for (Entry* entry = set; entry < set + ways_; ++entry) {
+const Tlb::Entry* Tlb::look_up(std::uint8_t subcontext, std::uint64_t address, std::uint32_t page_bits) const {
+  const Entry* set = entries_.data() + std::size_t{set_of(subcontext, address, page_bits)} * ways_;
+  for (const Entry* entry = set; entry < set + ways_; ++entry) {
     if (entry->used == 0 || entry->subcontext != subcontext || entry->page.page_bits != page_bits) continue;
     if (entry->page.covers(address)) return entry;
   }
@@ -32,6 +32,12 @@ const arch::Translation* Tlb::find(std::uint8_t subcontext, std::uint64_t addres
   if (entry == nullptr) return nullptr;
   entry->used = ++uses_;
   return &entry->page;
+}
+
+const arch::Translation* Tlb::peek(std::uint8_t subcontext, std::uint64_t address) const {
+  const Entry* entry = look_up(subcontext, address, arch::kSmallPageBits);
+  if (entry == nullptr) entry = look_up(subcontext, address, arch::kLargePageBits);
+  return entry == nullptr ? nullptr : &entry->page;
 }
 
 void Tlb::insert(std::uint8_t subcontext, const arch::Translation& page) {

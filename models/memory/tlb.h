@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "arch/page_table.h"
@@ -18,6 +19,8 @@ class Tlb {
 
   // Null: a miss. A use; valid until the next call.
   const arch::Translation* find(std::uint8_t subcontext, std::uint64_t address);
+  // The same, and no use.
+  const arch::Translation* peek(std::uint8_t subcontext, std::uint64_t address) const;
   // The page with that number is replaced, if it is here.
   void insert(std::uint8_t subcontext, const arch::Translation& page);
   // What it knows of a subcontext goes.
@@ -35,7 +38,10 @@ class Tlb {
     std::uint64_t used = 0;  // 0: free
     std::uint8_t subcontext = 0;
   };
-  Entry* look_up(std::uint8_t subcontext, std::uint64_t address, std::uint32_t page_bits);
+  const Entry* look_up(std::uint8_t subcontext, std::uint64_t address, std::uint32_t page_bits) const;
+  Entry* look_up(std::uint8_t subcontext, std::uint64_t address, std::uint32_t page_bits) {
+    return const_cast<Entry*>(std::as_const(*this).look_up(subcontext, address, page_bits));
+  }
 
   std::uint32_t ways_;
   std::uint32_t sets_;

@@ -55,14 +55,13 @@ inline std::uint64_t tagged_line(const protocol::MemoryRequest& request) {
 }
 
 // Of a load's lanes in a line, those in these sectors.
-void put_row(const PutOffLoad& load, const LineAccess& line, std::uint8_t sectors, const std::uint8_t* bytes,
-             std::uint32_t* registers) {
+void put_row(const PutOffLoad& load, const LineAccess& line, std::uint8_t sectors, const std::uint8_t* bytes) {
   const std::uint32_t first = bits::lowest(line.lanes);
-  const std::uint32_t lanes = bits::count(line.lanes);
+  const std::uint32_t lanes = line.lanes == ~LaneMask{0} ? kWarpLanes : bits::count(line.lanes);
   const std::uint8_t* from = bytes + (load.address + std::uint64_t{first} * load.width - line.line);
-  if (sectors == line.sectors) return put_lanes(registers, first, lanes, load.width, from);
+  if (sectors == line.sectors) return put_lanes(load.registers, first, lanes, load.width, from);
   for (std::uint32_t i = 0; i < lanes; ++i, from += load.width) {
-    if ((sectors >> (from - bytes) / kSectorBytes & 1) != 0) put_lanes(registers, first + i, 1, load.width, from);
+    if ((sectors >> (from - bytes) / kSectorBytes & 1) != 0) put_lanes(load.registers, first + i, 1, load.width, from);
   }
 }
 
@@ -125,65 +124,65 @@ bool GlobalPath::can_wait(const Instruction& its) const {
 }
 
 void GlobalPath::put_off(const Instruction& its) {
-  const Warp& warp = warps_[its.warp];
+  Warp& warp = warps_[its.warp];
   PutOffLoad& load = batch_->add(*this);
   ++put_off_;
-  load.warp = its.warp;
-  load.lines = its.lines.count;
-  load.destination = its.operation.destination;
-  load.width = its.operation.width;
-  load.pc = warp.issued_pc;
-  load.issued = warp.issued;
   load.address = its.operation.address[0];
+  load.registers = warp.state.of(its.operation.destination);
   load.begin = its.begin;
+  load.warp = its.warp;
   load.epoch = l1_.epoch();
-  std::copy_n(its.lines.begin(), its.lines.count, load.line.begin());
-  if (l2_.has_costs()) load.place = l2_.gate().calls().reserve(load.lines, its.begin + batch_->delay());
+  if (l2_.has_costs()) load.place = l2_.gate().calls().reserve(its.lines.count, its.begin + batch_->delay());
+  load.destination = its.operation.destination;
+  load.subcontext = its.requester.subcontext;
+  load.width = its.operation.width;
+  load.issued = warp.issued;
+  load.pc = warp.issued_pc;
+  load.lines = its.lines.count;
+  for (std::uint32_t i = 0; i < load.lines; ++i) load.line[i].access = its.lines.line[i];
 }
 
-// What of it lies in other caches of the machine is fetched there.
-void GlobalPath::warm(const PutOffLoad& load, bool data) const {
-  const std::uint8_t subcontext = warps_[load.warp].subcontext;
-  const auto* registers = reinterpret_cast<const char*>(warps_[load.warp].state.of(load.destination));
+void GlobalPath::warm(PutOffLoad& load, bool data) const {
   for (std::uint32_t i = 0; i < load.lines; ++i) {
-    const std::uint64_t key = tagged(load.line[i].line, {subcontext, false});
-    LineRead read;
-    read.place = load.line[i].line;
-    read.subcontext = subcontext;
-    l2_.warm(read, data);
+    PutOffLoad::Line& line = load.line[i];
+    const std::uint64_t key = tagged(line.access.line, {load.subcontext, false});
+    l2_.warm(line.access.line, load.subcontext, line.at, data);
     if (!data) {
       l1_.warm_set(key);
       continue;
     }
-    l1_.warm_place(l1_.look(key));
-    warm_line(registers + std::size_t{i} * kLineBytes);
-    warm_line(registers + std::size_t{i} * kLineBytes + kLineBytes / 2);
+    line.here = l1_.look(key);
+    l1_.warm_place(line.here);
+    const auto* registers = reinterpret_cast<const char*>(load.registers) + std::size_t{i} * kLineBytes;
+    warm_line(registers);
+    warm_line(registers + kLineBytes / 2);
   }
 }
 
-// The whole of a read of one line, as a call. `keeps`: the L1 may serve it, and keeps what comes. `deliver` takes sectors
-// and the line's bytes, and gives the cycles that a copy's write takes.
+// The whole of a read of one line, as a call. `place`: in the L1; none: that neither serves it nor keeps it. `deliver`
+// takes sectors and the line's bytes, and gives the cycles that a copy's write takes.
 template <class Deliver>
-GlobalPath::LineResult GlobalPath::read_line(const LineAccess& line, const Requester& requester, bool keeps, Cycle tags,
+GlobalPath::LineResult GlobalPath::read_line(const LineAccess& line, const Requester& requester,
+                                             const L1Cache::Place& place, const LinePlace& at, Cycle tags,
                                              Deliver&& deliver) {
   LineResult result;
   const std::uint64_t key = tagged(line.line, requester);
-  const L1Cache::Place place = keeps ? l1_.look(key) : L1Cache::Place();
   const auto here = static_cast<std::uint8_t>(line.sectors & place.here);
   if (here != 0) {
-    stats_.l1_hits.add(bits::count(here));
+    stats_.l1_hits.add(bits::count4(here));
     const Cycle come = fills_.ready(key, tags);
     if (come > tags) result.arrival = come;
     result.hit = deliver(here, l1_.read(place));
   }
   result.missing = static_cast<std::uint8_t>(line.sectors & ~here);
   if (result.missing == 0) return result;
-  stats_.l1_misses.add(bits::count(result.missing));
+  stats_.l1_misses.add(bits::count4(result.missing));
   LineRead read;
   read.address = line.line;
   read.sectors = result.missing;
   read.subcontext = requester.subcontext;
   read.when = tags;
+  read.at = at;
   result.failure = l2_.read_now(read);
   result.arrival = std::max(result.arrival, read.when);
   if (result.failure != AccessFailure::none) return result;
@@ -193,26 +192,30 @@ GlobalPath::LineResult GlobalPath::read_line(const LineAccess& line, const Reque
   return result;
 }
 
-void GlobalPath::finish(const PutOffLoad& load) {
+void GlobalPath::finish(PutOffLoad& load) {
   --put_off_;
-  const Requester requester{warps_[load.warp].subcontext, false};
+  const Requester requester{load.subcontext, false};
   const bool keeps = load.epoch == l1_.epoch();  // else it is older than what the L1 may know now
-  std::uint32_t* registers = warps_[load.warp].state.of(load.destination);
   Cycle arrival = 0;
   std::uint32_t access = AccessTable::kNone;
   for (std::uint32_t i = 0; i < load.lines; ++i) {
-    const LineAccess& line = load.line[i];
+    PutOffLoad::Line& line = load.line[i];
     const Cycle tags = load.begin + params_.l1_tag_latency + i;
     const auto deliver = [&](std::uint8_t sectors, const std::uint8_t* bytes) {
-      put_row(load, line, sectors, bytes, registers);
+      put_row(load, line.access, sectors, bytes);
       return 0U;
     };
-    const LineResult result = read_line(line, requester, keeps, tags, deliver);
+    if (!keeps) {
+      line.here = {};
+    } else if (!l1_.still(line.here)) {
+      line.here = l1_.look(tagged(line.access.line, requester));
+    }
+    const LineResult result = read_line(line.access, requester, line.here, line.at, tags, deliver);
     arrival = std::max(arrival, result.arrival);
     if (l2_.has_costs()) l2_.gate().calls().set(load.place, i, result.missing == 0 ? 0 : result.arrival);
     if (result.failure == AccessFailure::none) continue;
     if (access == AccessTable::kNone) access = begin(load);
-    fail(access, line, result);
+    fail(access, line.access, result);
   }
   client_->load_ended(load, ended(access, load.begin + load.lines - 1, arrival));
 }
@@ -259,7 +262,7 @@ MemoryResult GlobalPath::load_now(const Instruction& its) {
     const auto deliver = [&](std::uint8_t sectors, const std::uint8_t* bytes) {
       return deliver_hit(its, line, sectors, bytes, 0);
     };
-    const LineResult result = read_line(line, its.requester, true, tags++, deliver);
+    const LineResult result = read_line(line, its.requester, l1_.look(tagged(line.line, its.requester)), {}, tags++, deliver);
     arrival = std::max(arrival, result.arrival);
     writes += result.hit;
     if (l2_.has_costs() && result.missing != 0) l2_.gate().called(result.arrival);

@@ -79,8 +79,8 @@ class GlobalPath final : public L2Client, public LoadOwner {
   void answered(protocol::MemoryRequest& request, const L2Owner& owner, Cycle arrival) override;
   // Loads of warps are put off, and this client hears of their end; before, they are open.
   void serve_loads(LoadClient& client) { client_ = &client; }
-  void warm(const PutOffLoad& load, bool data) const override;
-  void finish(const PutOffLoad& load) override;
+  void warm(PutOffLoad& load, bool data) const override;
+  void finish(PutOffLoad& load) override;
   void reset() {
     fills_.reset();
     put_off_ = 0;
@@ -112,7 +112,8 @@ class GlobalPath final : public L2Client, public LoadOwner {
     std::uint32_t come = 0;    // and of what has come
   };
   template <class Deliver>
-  LineResult read_line(const LineAccess& line, const Requester& requester, bool keeps, Cycle tags, Deliver&& deliver);
+  LineResult read_line(const LineAccess& line, const Requester& requester, const L1Cache::Place& place,
+                       const LinePlace& at, Cycle tags, Deliver&& deliver);
   MemoryResult load(const Instruction& its);
   MemoryResult load_now(const Instruction& its);
   MemoryResult ended(std::uint32_t access, Cycle last, Cycle arrival);

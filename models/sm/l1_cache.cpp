@@ -48,6 +48,7 @@ L1Cache::L1Cache(std::uint32_t ways, std::uint32_t entries)
 void L1Cache::resize(std::uint32_t bytes) {
   const std::uint32_t sets = bytes / (kLineBytes * ways_);
   if (sets == sets_) return;
+  ++version_;
   sets_ = sets;
   tags_.assign(std::size_t{sets} * ways_, Tag{});
   bytes_.resize(tags_.size() * kLineBytes);
@@ -98,16 +99,6 @@ std::size_t L1Cache::find(std::uint64_t line) const {
     if (difference - 1 < kAllSectors && tags_[i].epoch == epoch_) return i;
   }
   return kNoTag;
-}
-
-std::size_t L1Cache::victim(std::uint64_t line) const {
-  const std::size_t first = set_of(line) * ways_;
-  std::size_t oldest = first;
-  for (std::size_t i = first; i < first + ways_; ++i) {
-    if (tags_[i].epoch != epoch_ || tags_[i].sectors() == 0) return i;
-    if (tags_[i].stamp < tags_[oldest].stamp) oldest = i;
-  }
-  return oldest;
 }
 
 std::uint32_t& L1Cache::bucket_of(std::uint64_t line) {
@@ -194,7 +185,7 @@ void L1Cache::keep(std::uint32_t entry, const std::uint8_t* bytes, std::uint32_t
   if (live == 0 || sets_ == 0) return;
   std::size_t tag = find(from.line);
   if (tag == kNoTag) {
-    tag = victim(from.line);
+    tag = victim(set_of(from.line) * ways_);
     tags_[tag] = {from.line, epoch_, 0};
   }
   use(tags_[tag]);
@@ -213,12 +204,13 @@ void L1Cache::keep(std::uint32_t entry, const std::uint8_t* bytes, std::uint32_t
 }
 
 void L1Cache::put(const Place& place, std::uint64_t line, std::uint8_t sectors, const std::uint8_t* image) {
-  if (place.tag == kNoTag) return;
+  if (place.tag == kNone) return;
+  ++version_;
   Tag& tag = tags_[place.tag];
   if (place.here == 0) tag = {line, epoch_, 0};
   use(tag);
   tag.key |= sectors;
-  std::uint8_t* to = bytes_.data() + place.tag * kLineBytes;
+  std::uint8_t* to = bytes_.data() + std::size_t{place.tag} * kLineBytes;
   if (sectors == kAllSectors) {
     std::memcpy(to, image, kLineBytes);
     return;
@@ -253,6 +245,7 @@ std::uint8_t L1Cache::store(std::uint64_t line, std::uint32_t offset, const std:
 
 void L1Cache::forget(std::uint64_t line, std::uint8_t sectors) {
   overtake(line, sectors);
+  ++version_;
   if (const std::size_t tag = find(line); tag != kNoTag) tags_[tag].set_sectors(without(tags_[tag].sectors(), sectors));
 }
 

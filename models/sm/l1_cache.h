@@ -60,26 +60,29 @@ class L1Cache {
   // The same at once, where what is missing comes inside the same call: no read is ever under way. First, where the line
   // is or will go; then a load of sectors that are here, or sectors of an image of the line that have come.
   struct Place {
-    std::size_t tag = ~std::size_t{0};  // none: nothing can be kept
-    std::uint8_t here = 0;              // sectors
+    std::uint32_t tag = kNone;  // kNone: nothing can be kept
+    std::uint8_t here = 0;      // sectors
+    std::uint32_t version = 0;  // of the cache, when it was looked up
   };
   Place look(std::uint64_t line) const {
     Place place;
+    place.version = version_;
     if (sets_ == 0) return place;
-    const std::size_t first = set_of(line) * ways_;
-    std::uint64_t oldest = ~std::uint64_t{0};
-    for (std::size_t i = first; i < first + ways_; ++i) {
-      const Tag& tag = tags_[i];
-      const bool valid = tag.epoch == epoch_ && tag.sectors() != 0;
-      if (valid && tag.line() == line) return {i, tag.sectors()};
-      const std::uint64_t age = valid ? std::uint64_t{tag.stamp} + 1 : 0;
-      if (age >= oldest) continue;
-      oldest = age;
+    const auto first = static_cast<std::uint32_t>(set_of(line) * ways_);
+    for (std::uint32_t i = first; i < first + ways_; ++i) {
+      // The key of a line that is here differs from its address by its sectors.
+      if ((tags_[i].key ^ line) - 1 >= kAllSectors || tags_[i].epoch != epoch_) continue;
       place.tag = i;
+      place.here = tags_[i].sectors();
+      return place;
     }
+    place.tag = static_cast<std::uint32_t>(victim(first));
     return place;
   }
+  // Nothing has changed since then.
+  bool still(const Place& place) const { return place.version == version_; }
   const std::uint8_t* read(const Place& place) {
+    ++version_;
     use(tags_[place.tag]);
     return bytes_of(place);
   }
@@ -91,7 +94,7 @@ class L1Cache {
     for (std::uint32_t way = 0; way < ways_; way += 64 / sizeof(Tag)) warm_line(tags + way);
   }
   void warm_place(const Place& place) const {
-    if (place.tag == kNoTag) return;
+    if (place.tag == kNone) return;
     warm_line(bytes_of(place));
     warm_line(bytes_of(place) + 64);
   }
@@ -104,6 +107,7 @@ class L1Cache {
   void forget(std::uint64_t line, std::uint8_t sectors);
   // An acquire, or a kernel's start. Takes no time that depends on the contents.
   void invalidate_all() {
+    ++version_;
     if (++epoch_ == 0) begin_epochs();
   }
   // Another number after each invalidate_all().
@@ -162,9 +166,17 @@ class L1Cache {
     const auto low = static_cast<std::uint32_t>(number);
     return low == number ? low % sets_ : number % sets_;
   }
-  const std::uint8_t* bytes_of(const Place& place) const { return bytes_.data() + place.tag * arch::kLineBytes; }
+  const std::uint8_t* bytes_of(const Place& place) const { return bytes_.data() + std::size_t{place.tag} * arch::kLineBytes; }
   std::size_t find(std::uint64_t line) const;    // of the tag; kNoTag
-  std::size_t victim(std::uint64_t line) const;  // where the line will go
+  // Where a line will go in the set that begins there.
+  std::size_t victim(std::size_t first) const {
+    std::size_t oldest = first;
+    for (std::size_t i = first; i < first + ways_; ++i) {
+      if (tags_[i].epoch != epoch_ || tags_[i].sectors() == 0) return i;
+      if (tags_[i].stamp < tags_[oldest].stamp) oldest = i;
+    }
+    return oldest;
+  }
   std::uint32_t& bucket_of(std::uint64_t line);
   std::uint8_t live_of(const Entry& entry) const { return entry.epoch == epoch_ ? entry.live : std::uint8_t{0}; }
   const Entry& used(std::uint32_t entry) const;
@@ -188,6 +200,7 @@ class L1Cache {
   std::uint32_t sets_ = 0;
   std::uint32_t epoch_ = 1;
   std::uint32_t stamp_ = 0;
+  std::uint32_t version_ = 1;  // another one after each change of the tags
   BigVector<Tag> tags_;            // [set][way]
   BigVector<std::uint8_t> bytes_;  // of the tags' lines
   std::vector<Entry> entries_;

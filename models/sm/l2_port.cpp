@@ -155,7 +155,7 @@ void L2Port::submit(protocol::MemoryRequest& request, const L2Owner& owner, Cycl
 
 AccessFailure L2Port::read_now(LineRead& read) {
   if (!lines_known_) find_lines();
-  read.place = read.address;
+  read.physical_address = read.address;
   if (lines_.offered() && lines_.find(read)) {
     count(span_of(read.sectors));
     lines_.take(read);

@@ -217,9 +217,15 @@ class L2Port {
   // A blocking read that nothing waits for but the caller. It counts as an open request of its own once the caller has
   // told the gate.
   AccessFailure read_now(LineRead& read);
-  // Soon it will be made.
-  void warm(const LineRead& read, bool line) {
-    if (lines_.offered()) lines_.warm(read, line);
+  // Soon the line will be read.
+  void warm(std::uint64_t line, std::uint8_t subcontext, LinePlace& at, bool data) {
+    if (!lines_.offered()) return;
+    LineRead read;
+    read.address = read.physical_address = line;
+    read.subcontext = subcontext;
+    read.at = at;
+    lines_.warm(read, data);
+    at = read.at;
   }
 
   bool on_response(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival);

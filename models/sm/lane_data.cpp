@@ -33,21 +33,22 @@ void add(LineAccesses& result, std::uint64_t line, std::uint8_t sectors, LaneMas
 bool has_unit_stride(LaneMask lanes, const arch::PerLane<std::uint64_t>& address, std::uint32_t width) {
   if (lanes != ~LaneMask{0} || kSectorBytes % width != 0 || address[0] % width != 0) return false;
   std::uint64_t difference = 0;
-  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
-    difference |= address[lane] ^ (address[0] + std::uint64_t{lane} * width);
-  }
+  std::uint64_t expected = address[0];
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane, expected += width) difference |= address[lane] ^ expected;
   return difference == 0;
 }
 
+// `width`: a power of two.
 void split_unit_stride(std::uint64_t address, std::uint32_t width, LineAccesses& result) {
+  const std::uint32_t shift = bits::lowest(width);
   std::uint32_t lane = 0;
   while (lane < kWarpLanes) {
     const auto offset = static_cast<std::uint32_t>(address % kLineBytes);
-    std::uint32_t lanes = (kLineBytes - offset) / width;
+    std::uint32_t lanes = (kLineBytes - offset) >> shift;
     if (lanes > kWarpLanes - lane) lanes = kWarpLanes - lane;
     const LaneMask mask = lanes == kWarpLanes ? ~LaneMask{0} : ((LaneMask{1} << lanes) - 1) << lane;
-    result.line[result.count++] = {address - offset, mask, sectors_of(offset, offset + lanes * width - 1)};
-    address += std::uint64_t{lanes} * width;
+    result.line[result.count++] = {address - offset, mask, sectors_of(offset, offset + (lanes << shift) - 1)};
+    address += std::uint64_t{lanes} << shift;
     lane += lanes;
   }
 }

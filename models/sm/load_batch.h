@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "arch/warp_program.h"
+#include "common/line_source.h"
 #include "common/timebase.h"
+#include "sm/l1_cache.h"
 #include "sm/lane_data.h"
 
 namespace heddle::sm {
@@ -21,26 +23,33 @@ class LoadBatch;
 // A weak load of all lanes, side by side.
 struct PutOffLoad {
   static constexpr std::uint32_t kLines = arch::kWarpLanes * 16 / arch::kLineBytes + 1;
+  struct Line {
+    LineAccess access;
+    LinePlace at;         // in the L2, as warm() has found it
+    L1Cache::Place here;  // and in the L1
+  };
 
-  std::uint32_t warp = 0;  // slot
-  std::uint32_t lines = 0;
+  std::uint64_t address = 0;           // of lane 0
+  std::uint32_t* registers = nullptr;  // the first that it writes
+  Cycle begin = 0;                     // at the port
+  std::uint32_t warp = 0;              // slot
+  std::uint32_t epoch = 0;             // of the L1
+  std::uint32_t place = 0;             // the first of its places at the gate
   std::uint16_t destination = 0;
+  std::uint8_t subcontext = 0;
   std::uint8_t width = 4;
-  std::uint32_t pc = 0;       // for messages
-  std::uint64_t issued = 0;   // Warp::issued then
-  std::uint64_t address = 0;  // of lane 0
-  Cycle begin = 0;            // at the port
-  std::uint32_t epoch = 0;    // of the L1
-  std::uint32_t place = 0;    // the first of its places at the gate
-  std::array<LineAccess, kLines> line;
+  std::uint64_t issued = 0;  // Warp::issued then
+  std::uint32_t pc = 0;      // for messages
+  std::uint32_t lines = 0;
+  std::array<Line, kLines> line;
 };
 
 // Who puts off loads: an SM.
 class LoadOwner {
  public:
   // Soon finish() comes: fetches into the computer's caches, first what leads to the data and then these.
-  virtual void warm(const PutOffLoad& load, bool data) const = 0;
-  virtual void finish(const PutOffLoad& load) = 0;
+  virtual void warm(PutOffLoad& load, bool data) const = 0;
+  virtual void finish(PutOffLoad& load) = 0;
 
  protected:
   ~LoadOwner() = default;
@@ -72,7 +81,7 @@ class LoadBatch final : private EventHandler, private Resettable {
   const char* handler_name() const override { return "loads"; }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset() override { entries_.clear(); }
-  void warm(std::size_t index, bool data) const {
+  void warm(std::size_t index, bool data) {
     if (index < entries_.size() && entries_[index].owner != nullptr) {
       entries_[index].owner->warm(entries_[index].load, data);
     }

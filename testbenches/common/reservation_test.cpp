@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/link_network.h"
 #include "support/random.h"
 
 namespace heddle::common_reservation_test {
@@ -86,7 +87,7 @@ TEST_CASE("what comes late gets what was left free, and nothing is served twice 
     check_rate(served, rate);
     // Where there is enough for all, nobody waits for long.
     if (load < 0.6) {
-      for (const Served& one : served) REQUIRE(one.begin - one.when <= 64 + 20 * 200 / rate);
+      for (const Served& one : served) REQUIRE(static_cast<double>(one.begin - one.when) <= 64 + 20 * 200 / rate);
     }
   }
   CHECK(filled > 10'000);
