@@ -52,7 +52,7 @@ Stats::Entry& Stats::add(const std::string& path, const std::string& unit, const
 
 Counter& Stats::counter(const std::string& path, const std::string& unit, const std::string& description) {
   Entry& entry = add(path, unit, description);
-  entry.counter = std::make_unique<Counter>();
+  entry.counter = &counters_.emplace_back();
   return *entry.counter;
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -126,13 +127,14 @@ class Stats {
   struct Entry {
     std::string unit;
     std::string description;
-    std::unique_ptr<Counter> counter;
+    Counter* counter = nullptr;
     std::unique_ptr<Gauge> gauge;
     std::unique_ptr<Histogram> histogram;
   };
   Entry& add(const std::string& path, const std::string& unit, const std::string& description);
 
   std::map<std::string, Entry> entries_;
+  std::deque<Counter> counters_;  // those of a block lie side by side, as they are counted together
 };
 
 // A block's statistics, each declared where it is a member:

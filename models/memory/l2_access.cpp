@@ -35,6 +35,20 @@ void perform_atomic(protocol::MemoryExtension& atomic, std::uint8_t* line) {
   }
 }
 
+// A copy of known size is a few instructions.
+void copy_dense(std::uint8_t* to, const std::uint8_t* from, std::uint32_t bytes) {
+  switch (bytes) {
+    case arch::kLineBytes:
+      std::memcpy(to, from, arch::kLineBytes);
+      return;
+    case arch::kSectorBytes:
+      std::memcpy(to, from, arch::kSectorBytes);
+      return;
+    default:
+      std::memcpy(to, from, bytes);
+  }
+}
+
 }  // namespace
 
 void copy_bytes(std::uint8_t* to, const std::uint8_t* from, const LineMask& mask) {
@@ -54,7 +68,7 @@ bool perform(const L2Access& access, std::uint8_t* line) {
   switch (access.kind) {
     case L2Access::Kind::read:
       if (access.dense) {
-        std::memcpy(access.data, line + access.offset, access.length);
+        copy_dense(access.data, line + access.offset, access.length);
       } else {
         for (std::uint32_t i = 0; i < access.length; ++i) {
           if (access.bytes.test(access.offset + i)) access.data[i] = line[access.offset + i];
@@ -63,7 +77,7 @@ bool perform(const L2Access& access, std::uint8_t* line) {
       return false;
     case L2Access::Kind::write:
       if (access.dense) {
-        std::memcpy(line + access.offset, access.data, access.length);
+        copy_dense(line + access.offset, access.data, access.length);
       } else {
         for (std::uint32_t i = 0; i < access.length; ++i) {
           if (access.bytes.test(access.offset + i)) line[access.offset + i] = access.data[i];

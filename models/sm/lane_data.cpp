@@ -136,8 +136,8 @@ void put_lane(std::uint32_t* registers, std::uint32_t lane, std::uint32_t width,
 void put_lanes(std::uint32_t* registers, std::uint32_t first, std::uint32_t count, std::uint32_t width,
                const std::uint8_t* bytes) {
   const std::uint32_t words = width / 4;
-  if (words == 1) {
-    std::memcpy(registers + first, bytes, std::size_t{count} * 4);
+  if (words == 1 && count == arch::kWarpLanes) {  // a copy of known size is a few instructions
+    std::memcpy(registers, bytes, arch::kLineBytes);
     return;
   }
   for (std::uint32_t word = 0; word < words; ++word) {

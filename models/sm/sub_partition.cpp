@@ -8,23 +8,20 @@ namespace heddle::sm {
 
 SubPartition::SubPartition(WarpPolicy policy, std::uint32_t slots)
     : policy_(policy),
-      when_(slots, kNever),
-      unit_(slots, arch::Unit::none),
-      age_(slots),
-      used_(slots),
+      slots_(slots),
       pending_((slots + 63) / 64) {}
 
 void SubPartition::enter(std::uint32_t slot, std::uint64_t age) {
-  HEDDLE_CHECK(!used_[slot], "a warp slot was taken twice");
-  used_[slot] = true;
-  age_[slot] = age;
+  HEDDLE_CHECK(slots_[slot].used == 0, "a warp slot was taken twice");
+  slots_[slot].used = 1;
+  slots_[slot].age = age & ((std::uint64_t{1} << 55) - 1);
   block(slot);
   ++resident_;
 }
 
 void SubPartition::leave(std::uint32_t slot) {
-  HEDDLE_CHECK(used_[slot], "a warp left a slot that it did not have");
-  used_[slot] = false;
+  HEDDLE_CHECK(slots_[slot].used != 0, "a warp left a slot that it did not have");
+  slots_[slot].used = 0;
   block(slot);
   --resident_;
   if (port_use_.slot == slot) port_use_.slot = kNone;
@@ -35,8 +32,8 @@ void SubPartition::leave(std::uint32_t slot) {
 }
 
 std::uint32_t SubPartition::free_slot() const {
-  const auto found = std::find(used_.begin(), used_.end(), false);
-  return found == used_.end() ? kNone : static_cast<std::uint32_t>(found - used_.begin());
+  const auto found = std::find_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.used == 0; });
+  return found == slots_.end() ? kNone : static_cast<std::uint32_t>(found - slots_.begin());
 }
 
 // Among warps that can issue now. Round robin: the first behind the one that issued last.
@@ -44,7 +41,7 @@ bool SubPartition::better(std::uint32_t slot, std::uint32_t best) const {
   if (best == kNone) return true;
   if (policy_ == WarpPolicy::greedy_oldest) {
     if (best == last_ || slot == last_) return slot == last_;
-    return age_[slot] < age_[best];
+    return slots_[slot].age < slots_[best].age;
   }
   if (last_ == kNone) return slot < best;
   const bool slot_behind = slot > last_;
@@ -56,7 +53,7 @@ std::uint32_t SubPartition::choose(Cycle now, Cycle memory_free) const {
   if (now < port_free_) return kNone;
   std::uint32_t best = kNone;
   for_each_pending([&](std::uint32_t slot) {
-    if (when_[slot] > now || unit_free(unit_[slot], memory_free) > now) return;
+    if (slots_[slot].when > now || unit_free(slots_[slot].unit, memory_free) > now) return;
     if (better(slot, best)) best = slot;
   });
   return best;
@@ -65,7 +62,7 @@ std::uint32_t SubPartition::choose(Cycle now, Cycle memory_free) const {
 void SubPartition::issued(std::uint32_t slot, Cycle now, std::uint64_t count, Cycle interval) {
   port_free_ = now + count;
   port_use_ = {slot, now, 1};
-  const auto unit = static_cast<std::size_t>(unit_[slot]);
+  const auto unit = static_cast<std::size_t>(slots_[slot].unit);
   unit_free_[unit] = now + count * interval;
   unit_use_[unit] = {slot, now, interval};
   last_ = slot;
@@ -90,26 +87,25 @@ void SubPartition::cut(std::uint32_t slot, Cycle now) {
 }
 
 Cycle SubPartition::next_of(std::uint32_t slot, Cycle memory_free) const {
-  if (when_[slot] == kNever) return kNever;
-  return std::max({when_[slot], unit_free(unit_[slot], memory_free), port_free_});
+  if (slots_[slot].when == kNever) return kNever;
+  return std::max({slots_[slot].when, unit_free(slots_[slot].unit, memory_free), port_free_});
 }
 
 Cycle SubPartition::next(Cycle memory_free) const {
   Cycle first = kNever;
   for_each_pending(
-      [&](std::uint32_t slot) { first = std::min(first, std::max(when_[slot], unit_free(unit_[slot], memory_free))); });
+      [&](std::uint32_t slot) { first = std::min(first, std::max(slots_[slot].when, unit_free(slots_[slot].unit, memory_free))); });
   return first == kNever ? kNever : std::max(first, port_free_);
 }
 
 bool SubPartition::others_before(std::uint32_t slot, Cycle until) const {
   bool found = false;
-  for_each_pending([&](std::uint32_t other) { found |= other != slot && when_[other] < until; });
+  for_each_pending([&](std::uint32_t other) { found |= other != slot && slots_[other].when < until; });
   return found;
 }
 
 void SubPartition::reset() {
-  std::fill(when_.begin(), when_.end(), kNever);
-  std::fill(used_.begin(), used_.end(), false);
+  std::fill(slots_.begin(), slots_.end(), Slot());
   unit_free_ = {};
   unit_use_ = {};
   port_free_ = 0;

@@ -31,12 +31,12 @@ class SubPartition {
 
   // The warp's next instruction can issue from `when` on, to `unit`.
   void ready(std::uint32_t slot, Cycle when, arch::Unit unit) {
-    when_[slot] = when;
-    unit_[slot] = unit;
+    slots_[slot].when = when;
+    slots_[slot].unit = unit;
     pending_[slot / 64] |= std::uint64_t{1} << (slot % 64);
   }
   void block(std::uint32_t slot) {
-    when_[slot] = kNever;
+    slots_[slot].when = kNever;
     pending_[slot / 64] &= ~(std::uint64_t{1} << (slot % 64));
   }
 
@@ -81,11 +81,17 @@ class SubPartition {
     Cycle interval = 1;
   };
 
+  // Of a warp, in one place.
+  struct Slot {
+    Cycle when = kNever;  // from then on it can issue
+    std::uint64_t age : 55;
+    std::uint64_t used : 1;
+    arch::Unit unit;  // to there
+    Slot() : age(0), used(0), unit(arch::Unit::none) {}
+  };
+
   WarpPolicy policy_;
-  std::vector<Cycle> when_;
-  std::vector<arch::Unit> unit_;
-  std::vector<std::uint64_t> age_;
-  std::vector<bool> used_;
+  std::vector<Slot> slots_;
   std::uint32_t resident_ = 0;
   std::vector<std::uint64_t> pending_;  // a bit for each slot whose warp has a time
   std::array<Cycle, arch::kUnits> unit_free_{};

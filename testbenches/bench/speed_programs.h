@@ -69,8 +69,8 @@ class StreamReads final : public arch::WarpProgram {
     std::uint64_t base = range_.base;
     if (range_.cluster) {
       base = arch::dsmem_address((place.rank + 1) % place.cluster_size,
-                                 static_cast<std::uint32_t>(range_.base) +
-                                     (state.pc + place.warp) % pieces_ * width_ * arch::kWarpLanes);
+                                 static_cast<std::uint32_t>(range_.base +
+                                     (state.pc + place.warp) % pieces_ * width_ * arch::kWarpLanes));
     } else {
       const std::uint64_t me = place.cta * place.warps + place.warp;
       base += (state.pc * range_.warps + me) % pieces_ * width_ * arch::kWarpLanes;
