@@ -37,7 +37,8 @@ inline Cycle arrival_of(const tlm::tlm_generic_payload& payload, Domain& domain,
 // A target of ours, which may offer lines.
 class LineTarget : public tlm::tlm_fw_transport_if<> {
  public:
-  virtual LinePort lines() const = 0;
+  // For who counts cycles as it does.
+  virtual LinePort lines(const Domain& domain) const = 0;
 
  protected:
   ~LineTarget() override = default;
@@ -107,7 +108,7 @@ class MemoryOut : public tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_bas
   // Who offers lines at the other end, if anybody does. After elaboration.
   LinePort lines() {
     const auto* ours = dynamic_cast<const LineTarget*>(&target());
-    return ours == nullptr ? LinePort() : ours->lines();
+    return ours == nullptr ? LinePort() : ours->lines(domain_);
   }
 
   void reset() override {
@@ -254,7 +255,7 @@ class MemoryIn : public tlm::tlm_target_socket<>, private LineTarget, private Re
     HEDDLE_CHECK(blocking_ != nullptr, std::string("nobody listens on ") + this->name());
     blocking_(owner_, payload, index_, delay);
   }
-  LinePort lines() const override { return lines_; }
+  LinePort lines(const Domain& domain) const override { return &domain == &domain_ ? lines_ : LinePort(); }
   bool get_direct_mem_ptr(tlm::tlm_generic_payload&, tlm::tlm_dmi&) override { return false; }
   unsigned int transport_dbg(tlm::tlm_generic_payload& payload) override {
     return debug_ == nullptr ? 0 : debug_(owner_, payload, index_);

@@ -1,6 +1,7 @@
 // The bytes of a memory: sparse, and without time.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -48,6 +49,11 @@ class Storage {
     }
     write_across(address, static_cast<const std::uint8_t*>(from), length);
   }
+  // Bytes from there on up to the end of the page, for looking at until the next call that changes something.
+  const std::uint8_t* look(std::uint64_t address) const {
+    const std::uint8_t* page = find(address / kPageBytes);
+    return (page == nullptr ? kZeros.data() : page) + address % kPageBytes;
+  }
   // The page that holds an address of memory: kPageBytes bytes that stay where they are until clear().
   std::uint8_t* page_of(std::uint64_t address) {
     HEDDLE_CHECK(contains(address, 1), "a page outside memory was asked for");
@@ -63,6 +69,7 @@ class Storage {
 
  private:
   static constexpr std::uint64_t kLeafPages = 4096;
+  static constexpr std::array<std::uint8_t, kPageBytes> kZeros{};
   struct Leaf {
     std::vector<std::unique_ptr<std::uint8_t[]>> pages{kLeafPages};
   };

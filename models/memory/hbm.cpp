@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/address_map.h"
 #include "common/bits.h"
 #include "common/storage_access.h"
 #include "memory/owner_accounts.h"
@@ -46,6 +47,7 @@ Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   for (std::uint32_t port = 0; port < ports; ++port) {
     ports_[port].in = std::make_unique<MemoryIn>(fmt::format("in{}", port).c_str(), domain);
     ports_[port].in->connect<Hbm, &Hbm::on_request, &Hbm::on_room, &Hbm::on_blocking, &Hbm::on_debug>(*this, port);
+    ports_[port].in->offer_lines(*this, port);
   }
   const HbmQueues queues{params.read_queue, params.write_queue, params.write_high,
                          params.write_low,  params.row_hit_cap, params.shared_streak};
@@ -143,6 +145,26 @@ void Hbm::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core:
   const Cycle answer = calls_.serve(payload, good, arrival);
   if (good && payload.is_read()) stats_.read_latency.add(answer - arrival);
   delay = domain_.delay_until(answer);
+}
+
+bool Hbm::find(LineRead& read, std::uint32_t) {
+  return storage_.contains(read.physical_address, HbmMap::kLineBytes) && !direct_.any();
+}
+
+void Hbm::take(LineRead& read, std::uint32_t) {
+  const Cycle arrival = read.when;
+  stats_.reads.add();
+  stats_.read_bytes.add(std::uint64_t{bits::count4(read.sectors)} * arch::kSectorBytes);
+  read.when = calls_.read_line(read.physical_address, read.sectors, arrival);
+  stats_.read_latency.add(read.when - arrival);
+  read.bytes = storage_.look(read.physical_address);
+}
+
+void Hbm::warm(LineRead& read, std::uint32_t, bool line) const {
+  if (!line || !storage_.contains(read.physical_address, HbmMap::kLineBytes)) return;
+  const std::uint8_t* bytes = storage_.look(read.physical_address);
+  warm_line(bytes);
+  warm_line(bytes + HbmMap::kLineBytes / 2);
 }
 
 unsigned Hbm::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t) { return debug_access(storage_, payload); }

@@ -25,7 +25,7 @@
 
 namespace heddle::memory {
 
-class Hbm : public Block {
+class Hbm : public Block, private LineSource {
  public:
   // `bytes` of memory from address 0; `ports` sockets, each of which reaches all of it.
   // `shares`: how subcontexts share a channel, where requests say whose they are (PRT-11); must outlive it; null: they
@@ -58,6 +58,11 @@ class Hbm : public Block {
 
  private:
   enum Kind : std::uint32_t { kChannel, kAnswer };
+
+  // Lines. Of pages that others have pointers to, none.
+  bool find(LineRead& read, std::uint32_t port) override;
+  void take(LineRead& read, std::uint32_t port) override;
+  void warm(LineRead& read, std::uint32_t port, bool line) const override;
 
   // A request between BEGIN_REQ and BEGIN_RESP.
   struct Flight {

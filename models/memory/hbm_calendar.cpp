@@ -145,28 +145,37 @@ Cycle HbmCalls::serve(const tlm::tlm_generic_payload& payload, bool good, Cycle 
   } else if (good && payload.is_read()) {
     done += timing_.unloaded();
   }
-  return (done + kTicksPerCycle - 1) / kTicksPerCycle + response_;
+  return answered(done);
+}
+
+Cycle HbmCalls::read_line(std::uint64_t line, std::uint32_t sectors, Cycle arrival) {
+  const HbmTick when = (arrival + request_) * kTicksPerCycle;
+  return answered(channels_.empty() ? when + timing_.unloaded() : serve_line(line, sectors, false, when));
+}
+
+HbmTick HbmCalls::serve_line(std::uint64_t line, std::uint32_t sectors, bool write, HbmTick when) {
+  const std::uint32_t together = std::max(1U, timing_.access_bytes / kSectorBytes);  // sectors
+  const DecodedAddress place = map_.decode(line);
+  sectors_[place.channel] += bits::count4(sectors);
+  std::uint32_t accesses = 0;
+  for (std::uint32_t first = 0; first < kSectors; first += together) {
+    if ((sectors >> first & ((1U << together) - 1)) != 0) ++accesses;
+  }
+  HbmCalendar& channel = channels_[place.channel];
+  return write ? channel.write(place.bank, place.row, accesses, when)
+               : channel.read(place.bank, place.row, accesses, when);
 }
 
 // The end of the last. Of a streamed request, the range counts once.
 HbmTick HbmCalls::serve_lines(const tlm::tlm_generic_payload& payload, HbmTick when) {
   const std::uint64_t begin = payload.get_address();
   const std::uint64_t end = begin + std::min(payload.get_data_length(), payload.get_streaming_width());
-  const std::uint32_t together = std::max(1U, timing_.access_bytes / kSectorBytes);  // sectors
   HbmTick last = when;
   for (std::uint64_t line = begin / HbmMap::kLineBytes * HbmMap::kLineBytes; line < end; line += HbmMap::kLineBytes) {
     HbmAccess access;
     find_sectors(payload, line, begin, end, access);
     if (access.sectors == 0) continue;  // all disabled
-    const DecodedAddress place = map_.decode(line);
-    sectors_[place.channel] += bits::count(access.sectors);
-    std::uint32_t accesses = 0;
-    for (std::uint32_t first = 0; first < kSectors; first += together) {
-      if ((access.sectors >> first & ((1U << together) - 1)) != 0) ++accesses;
-    }
-    HbmCalendar& channel = channels_[place.channel];
-    last = std::max(last, payload.is_read() ? channel.read(place.bank, place.row, accesses, when)
-                                            : channel.write(place.bank, place.row, accesses, when));
+    last = std::max(last, serve_line(line, access.sectors, !payload.is_read(), when));
   }
   return last;
 }

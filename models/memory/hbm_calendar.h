@@ -78,11 +78,15 @@ class HbmCalls {
 
   // The cycle of the answer. `good`: the access is none that was refused.
   Cycle serve(const tlm::tlm_generic_payload& payload, bool good, Cycle arrival);
+  // The same of a read of sectors of a line.
+  Cycle read_line(std::uint64_t line, std::uint32_t sectors, Cycle arrival);
   std::uint64_t sectors_of(std::uint32_t channel) const { return sectors_.empty() ? 0 : sectors_[channel]; }
   void reset();
 
  private:
   HbmTick serve_lines(const tlm::tlm_generic_payload& payload, HbmTick when);
+  HbmTick serve_line(std::uint64_t line, std::uint32_t sectors, bool write, HbmTick when);
+  Cycle answered(HbmTick done) const { return (done + kTicksPerCycle - 1) / kTicksPerCycle + response_; }
 
   const HbmMap& map_;
   const HbmTiming& timing_;

@@ -8,12 +8,10 @@
 namespace heddle::memory {
 namespace {
 
-// evict_first, then those without a wish, then evict_last.
-bool leaves_before(const L2Line& a, const L2Line& b) {
-  constexpr std::array<std::uint8_t, 3> kTurn{1, 0, 2};
-  const std::uint8_t turn_a = kTurn[static_cast<std::size_t>(a.priority)];
-  const std::uint8_t turn_b = kTurn[static_cast<std::size_t>(b.priority)];
-  return turn_a != turn_b ? turn_a < turn_b : a.used < b.used;
+// Who has the lowest leaves first: evict_first, then those without a wish, then evict_last; the oldest of these.
+std::uint64_t rank_of(const L2Line& line) {
+  constexpr std::array<std::uint64_t, 3> kTurn{1, 0, 2};
+  return kTurn[static_cast<std::size_t>(line.priority)] << 56 | line.used;
 }
 
 }  // namespace
@@ -34,12 +32,17 @@ void L2Array::reset() {
 
 std::uint32_t L2Array::victim(std::uint64_t line) const {
   const std::uint32_t first = first_of(line);
-  std::uint32_t best = kNone;
   for (std::uint32_t i = first; i < first + ways_; ++i) {
     if (tags_[i] == 0) return i;
+  }
+  std::uint32_t best = kNone;
+  std::uint64_t lowest = ~std::uint64_t{0};
+  for (std::uint32_t i = first; i < first + ways_; ++i) {
     const L2Line& state = states_[i];
-    if (state.mshr != 0 || state.pinned != 0) continue;
-    if (best == kNone || leaves_before(state, states_[best])) best = i;
+    const std::uint64_t rank = rank_of(state);
+    if (rank >= lowest || state.mshr != 0 || state.pinned != 0) continue;
+    best = i;
+    lowest = rank;
   }
   return best;
 }

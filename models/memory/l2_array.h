@@ -86,6 +86,11 @@ class L2Array {
     warm_line(data(index));
     warm_line(data(index) + arch::kLineBytes / 2);
   }
+  // All states of a set, of which one has to leave.
+  void warm_set(std::uint64_t line) const {
+    const std::uint32_t first = first_of(line);
+    for (std::uint32_t i = first; i < first + ways_; i += 64 / sizeof(L2Line)) warm_line(&states_[i]);
+  }
   bool is_at(std::uint32_t index, std::uint64_t line) const {
     return tags_[index] == static_cast<std::uint32_t>(line + 1);
   }

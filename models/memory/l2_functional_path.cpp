@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "common/bits.h"
@@ -13,9 +14,10 @@ namespace heddle::memory {
 class L2FunctionalPath::TimedMemory final : public L2Memory {
  public:
   // `start`: when an access that asks memory does, or the twin.
-  TimedMemory(L2MemoryPort& port, L2Twin* twin, const sc_core::sc_time& start, const sc_core::sc_time& memory_delay,
-              bool waits_for_writes)
-      : port_(port),
+  TimedMemory(Domain& domain, L2MemoryPort& port, L2Twin* twin, const sc_core::sc_time& start,
+              const sc_core::sc_time& memory_delay, bool waits_for_writes)
+      : domain_(domain),
+        port_(port),
         twin_(twin),
         start_(start),
         memory_start_(start + memory_delay),
@@ -23,6 +25,16 @@ class L2FunctionalPath::TimedMemory final : public L2Memory {
         waits_for_writes_(waits_for_writes) {}
 
   int read(std::uint64_t line, std::uint32_t first, std::uint32_t sectors, std::uint8_t* data) override {
+    LineRead wanted;
+    wanted.address = wanted.physical_address = line * arch::kLineBytes;
+    wanted.sectors = static_cast<std::uint8_t>(SectorRun{first, sectors}.mask());
+    wanted.physical = true;
+    wanted.subcontext = whose;
+    if (read_line(wanted)) {
+      if (wanted.bytes == nullptr) return tlm::TLM_GENERIC_ERROR_RESPONSE;
+      copy_sectors(data, wanted.bytes, first, sectors);
+      return kL2Ok;
+    }
     sc_core::sc_time delay = is_copy(line) ? start_ : memory_start_;
     const int status = is_copy(line) ? twin_->way.fetch_blocking(line, {first, sectors}, data, delay)
                                      : port_.read_blocking(line, {first, sectors}, data, delay);
@@ -39,12 +51,38 @@ class L2FunctionalPath::TimedMemory final : public L2Memory {
   bool used() const { return used_; }
   const sc_core::sc_time& end() const { return end_; }
 
+  std::uint8_t whose = 0;  // who asks
+
  private:
+  static void copy_sectors(std::uint8_t* to, const std::uint8_t* from, std::uint32_t first, std::uint32_t sectors) {
+    if (sectors == arch::kSectorsPerLine) {
+      std::memcpy(to, from, arch::kLineBytes);
+      return;
+    }
+    for (std::uint32_t at = first * arch::kSectorBytes; sectors > 0; --sectors, at += arch::kSectorBytes) {
+      std::memcpy(to + at, from + at, arch::kSectorBytes);
+    }
+  }
+  // Without a payload, where that is possible.
+  bool read_line(LineRead& read) {
+    const bool copy = is_copy(read.address / arch::kLineBytes);
+    const LinePort& lines = port_.lines();
+    if (!copy && (!lines.offered() || !lines.find(read))) return false;
+    read.when = std::max(domain_.cycle_after(copy ? start_ : memory_start_), domain_.now());
+    if (copy) {
+      if (!twin_->way.fetch_line(read)) return false;
+    } else {
+      lines.take(read);
+    }
+    wait_until(domain_.delay_until(read.when));
+    return true;
+  }
   void wait_until(const sc_core::sc_time& delay) {
     used_ = true;
     end_ = std::max(end_, delay);
   }
 
+  Domain& domain_;
   L2MemoryPort& port_;
   L2Twin* twin_;
   sc_core::sc_time start_;
@@ -123,7 +161,8 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t
     end_grant(direct_, access);
     if (twin_ != nullptr && twin_->blocking(access, payload, port, delay)) return true;
     if (changes_values(access.kind)) stats_.atomics.add(values_of(access));
-    TimedMemory memory(memory_, twin_, delay, memory_delay_, access.kind == L2Access::Kind::write_back);
+    TimedMemory memory(domain_, memory_, twin_, delay, memory_delay_, access.kind == L2Access::Kind::write_back);
+    memory.whose = access.owner();
     status = static_cast<tlm::tlm_response_status>(core_.serve_blocking(access, memory));
     if (memory.used() && access.kind != L2Access::Kind::prefetch) delay = memory.end();
     if (twin_ != nullptr && status != tlm::TLM_OK_RESPONSE && twin_->asks_home_blocking(access, payload, delay))
@@ -139,21 +178,31 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t
 
 bool L2FunctionalPath::find(LineRead& read, std::uint32_t) {
   if (!map_.contains(read.physical_address, arch::kLineBytes) || core_.has_poison()) return false;
+  if (twin_ != nullptr && !twin_->settled()) return false;
   const std::uint64_t line = read.physical_address / arch::kLineBytes;
   const L2Array& array = core_.array();
   if (read.at.index == L2Array::kNone || !array.is_at(read.at.index, line)) read.at.index = array.find(line);
   const bool here = read.at.index != L2Array::kNone;
   if (here && array.state(read.at.index).mshr != 0) return false;
-  if (here && array.state(read.at.index).holds(read.sectors)) return twin_ == nullptr || twin_->settled();
-  if (here) read.at.index = L2Array::kNone;
-  return twin_ == nullptr && core_.idle();
+  if (here && array.state(read.at.index).holds(read.sectors)) return true;
+  read.at.index = L2Array::kNone;
+  return core_.idle() && (twin_ == nullptr || !twin_->foreign(line) || can_fetch(read));
 }
 
-void L2FunctionalPath::take(LineRead& read, std::uint32_t) {
+// A copy that the twin gives in the same way. What it knows of the line goes with another read.
+bool L2FunctionalPath::can_fetch(LineRead& read) {
+  LineRead copy = read;
+  copy.at = {};
+  return twin_->way.has_line(copy);
+}
+
+void L2FunctionalPath::take(LineRead& read, std::uint32_t port) {
+  const bool copies = port == L2Ingress::kTwin;
   stats_.requests.add();
-  stats_.core.count_request(read.subcontext, bits::count4(read.sectors));
+  if (!copies) stats_.core.count_request(read.subcontext, bits::count4(read.sectors));
   const std::uint64_t line = read.physical_address / arch::kLineBytes;
   if (direct_ != nullptr && direct_->any()) direct_->end(line * arch::kLineBytes, arch::kLineBytes);
+  if (copies) twin_->give(line);
   if (read.at.index == L2Array::kNone) return fetch(read);
   if (twin_ != nullptr && twin_->foreign(line)) twin_->count_hit();
   read.bytes = core_.read_line(read.at.index, read.subcontext, static_cast<arch::EvictionPriority>(read.priority));
@@ -177,14 +226,16 @@ void L2FunctionalPath::fetch(LineRead& read) {
   note_.priority = static_cast<arch::EvictionPriority>(read.priority);
   note_.promoted = read.promoted;
   access.extension = &note_;
-  TimedMemory memory(memory_, nullptr, domain_.delay_until(tags + late), memory_delay_, false);
+  TimedMemory memory(domain_, memory_, twin_, domain_.delay_until(tags + late), memory_delay_, false);
+  memory.whose = read.subcontext;
   const int status = core_.serve_blocking(access, memory);
   Cycle when = tags;
   if (memory.used()) when = std::max(when, domain_.cycle_after(memory.end()) - late);
   if (calendars_ != nullptr) {
     when = take_turn(access.line, turns_.turn_of_read(bits::count4(read.sectors)), tags, memory.used(), when);
   }
-  read.when = when + data_cycles_;
+  // What comes from the twin goes on as it comes.
+  read.when = when + (memory.used() && memory.is_copy(access.line) ? 0 : data_cycles_);
   read.bytes = status == kL2Ok ? image_.data() : nullptr;
 }
 
@@ -192,7 +243,9 @@ void L2FunctionalPath::warm(LineRead& read, std::uint32_t, bool line) const {
   const std::uint64_t number = read.physical_address / arch::kLineBytes;
   if (!line) return core_.array().warm_tags(number);
   read.at.index = core_.array().find(number);
-  if (read.at.index != L2Array::kNone) core_.array().warm_place(read.at.index);
+  if (read.at.index != L2Array::kNone) return core_.array().warm_place(read.at.index);
+  core_.array().warm_set(number);
+  memory_.warm(read);
 }
 
 unsigned L2FunctionalPath::debug(tlm::tlm_generic_payload& payload) {

@@ -57,8 +57,8 @@ class L2FunctionalPath final : public LineSource {
 
   // A whole transaction, done at once, that came by that port; its latency is added to `delay`. False: it was refused.
   bool blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay);
-  // A line, without a payload: what hits, and what memory can be asked for at once. Corrupt data, and lines between
-  // twins, are matters for payloads.
+  // A line, without a payload: what hits, and what can be asked for in the same way, of memory or, for a copy, of the
+  // twin. Whatever is corrupt or on its way is a matter for payloads.
   bool find(LineRead& read, std::uint32_t port) override;
   void take(LineRead& read, std::uint32_t port) override;
   void warm(LineRead& read, std::uint32_t port, bool line) const override;
@@ -79,6 +79,7 @@ class L2FunctionalPath final : public LineSource {
   class TimedMemory;
 
   void fetch(LineRead& read);
+  bool can_fetch(LineRead& read);
   Cycle take_turn(std::uint64_t line, const L2DataPort::Turn& turn, Cycle tags, bool from_memory, Cycle wanted);
   void take_turn(const L2Access& access, const sc_core::sc_time& tags, bool from_memory, sc_core::sc_time& delay);
   unsigned debug_read(tlm::tlm_generic_payload& payload, std::uint32_t bytes);

@@ -50,6 +50,16 @@ class L2MemoryPort final : private EventHandler {
   // Blocking calls; `delay` grows by what memory takes. The result is kL2Ok or memory's error.
   int read_blocking(std::uint64_t line, const SectorRun& run, std::uint8_t* line_image, sc_core::sc_time& delay);
   int write_blocking(std::uint64_t line, const SectorRun& run, const std::uint8_t* line_image, sc_core::sc_time& delay);
+  // Who offers lines there, if anybody does.
+  const LinePort& lines() {
+    if (!lines_known_) lines_ = socket_.lines();
+    lines_known_ = true;
+    return lines_;
+  }
+  // Soon a line will be read of it.
+  void warm(LineRead& read) const {
+    if (lines_.offered()) lines_.warm(read, true);
+  }
   // Without time: bytes of one line, at their place in its image. Returns the bytes done.
   std::uint32_t debug(tlm::tlm_command command, std::uint64_t address, std::uint32_t bytes, std::uint8_t* line_image);
   // Changes bytes of writes that memory has and has not answered.
@@ -89,6 +99,8 @@ class L2MemoryPort final : private EventHandler {
   const std::uint32_t bandwidth_;  // bytes per cycle
   const protocol::MemoryAction reads_;
   protocol::RequestPool pool_;
+  LinePort lines_;
+  bool lines_known_ = false;
   Cycle free_at_ = 0;
   IndexPool<Transfer> transfers_;
   std::unordered_set<const tlm::tlm_generic_payload*> others_;  // of send_other(), which are out

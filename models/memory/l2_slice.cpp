@@ -76,7 +76,7 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
   const auto listen = [this](MemoryIn& in, std::uint32_t port) {
     in.connect<L2Slice, &L2Slice::on_request, &L2Slice::on_response_room, &L2Slice::on_blocking, &L2Slice::on_debug>(
         *this, port);
-    if (port != L2Ingress::kTwin) in.offer_lines(functional_, port);
+    in.offer_lines(functional_, port);
     ingress_.connect(port, in);
   };
   listen(request_in, L2Ingress::kCrossbar);

@@ -60,6 +60,8 @@ class L2Twin {
   // No copy is to go when it has come: reads of lines that are here are reads like any others.
   bool settled() const { return late_.empty(); }
   void count_hit() { hits_.add(); }  // of a copy
+  // The twin has been given a line of this home's.
+  void give(std::uint64_t line) { given_.set(line, true); }
   // The access has taken effect.
   void took_effect(const L2Access& access, std::uint32_t port, sc_core::sc_time& delay);
   // A debugger's write at the home, or corrupt data there: the copy goes without time. And what the twin is told then.

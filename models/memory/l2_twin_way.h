@@ -77,6 +77,17 @@ class L2TwinWay final : private L2MemoryPort::Listener {
 
   // The same as calls, there and back; the results are kL2Ok or the twin's error.
   int fetch_blocking(std::uint64_t line, const SectorRun& run, std::uint8_t* line_image, sc_core::sc_time& delay);
+  // The same without a payload. False: the twin does not give the line in that way.
+  bool fetch_line(LineRead& read) {
+    const LinePort& lines = port_.lines();
+    if (!lines.offered() || !lines.find(read)) return false;
+    count(bits::count4(read.sectors) * arch::kSectorBytes);
+    read.when += link_.latency;
+    lines.take(read);
+    read.when += link_.latency;
+    return true;
+  }
+  bool has_line(LineRead& read) { return port_.lines().offered() && port_.lines().find(read); }
   void pass_blocking(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay);
   void take_away_blocking(std::uint64_t line, sc_core::sc_time& delay);
   // The line's copy goes, without time.
