@@ -26,6 +26,13 @@ struct Probe {
   std::function<Spent(std::uint64_t)> run{};  // so many units or a few more
 };
 
+// What is measured, and nothing else: a function of its own, so that callgrind can tell.
+__attribute__((noinline)) inline double timed(const std::function<void()>& work) {
+  const double begin = cpu_seconds();
+  work();
+  return cpu_seconds() - begin;
+}
+
 // Loads that follow each other, four under way at a time: of the lines of device memory from an address on, dealt out
 // to all warps, or of the shared memory of the next CTA of the cluster. Written for speed: what is timed is the machine,
 // not the program.
@@ -103,12 +110,12 @@ inline Spent read_lines(const std::string& timing, std::uint8_t width, Lines fro
   test::GpuLab lab(machine(timing));
   // A set that fits into the L2, and not into the L1s that a warp could meet again; or memory that nobody has read.
   StreamReads::Range range;
-  range.bytes = std::uint64_t{24} << 20;
+  range.bytes = std::uint64_t{lines < 200'000 ? 4U : 24U} << 20;
   const std::uint32_t sms = lab.gpu.topology().sms();
   range.warps = std::uint64_t{sms} * 16;
   const std::uint64_t piece = std::uint64_t{width} * arch::kWarpLanes;
   const auto run = [&](std::uint64_t bytes) {
-    const auto loads = static_cast<std::uint32_t>(bytes / piece / range.warps + 1);
+    const auto loads = static_cast<std::uint32_t>((bytes == 0 ? range.bytes : bytes) / piece / range.warps + 1);
     if (from == Lines::dram) {
       range.bytes = loads * piece * range.warps;
       const std::vector<std::uint8_t> some(std::size_t{1} << 20, 7);
@@ -117,11 +124,14 @@ inline Spent read_lines(const std::string& timing, std::uint8_t width, Lines fro
       }
     }
     const auto program = std::make_shared<StreamReads>(loads, width, range);
-    const double begin = cpu_seconds();
-    lab.run(program, {sms, 1, 1}, {512, 1, 1});
-    return Spent{loads * range.warps * piece / arch::kLineBytes, cpu_seconds() - begin};
+    const auto work = [&] { lab.run(program, {sms, 1, 1}, {512, 1, 1}); };
+    if (bytes == 0) {
+      work();  // into the L2
+      return Spent();
+    }
+    return Spent{loads * range.warps * piece / arch::kLineBytes, timed(work)};
   };
-  if (from == Lines::l2) run(range.bytes);  // into the L2
+  if (from == Lines::l2) run(0);
   return run(lines * arch::kLineBytes);
 }
 
@@ -137,9 +147,9 @@ inline Spent read_neighbours(const std::string& timing, std::uint64_t accesses) 
   const std::uint64_t warps = std::uint64_t{ctas} * 8;
   const auto loads = static_cast<std::uint32_t>(accesses / warps + 1);
   const auto program = std::make_shared<StreamReads>(loads, std::uint8_t{4}, range);
-  const double begin = cpu_seconds();
-  lab.run(program, {ctas, 1, 1}, {256, 1, 1}, 200 * 1024, test::clusters_of(2));
-  return {loads * warps, cpu_seconds() - begin};
+  const double seconds =
+      timed([&] { lab.run(program, {ctas, 1, 1}, {256, 1, 1}, 200 * 1024, test::clusters_of(2)); });
+  return {loads * warps, seconds};
 }
 
 // Lines that a matrix multiply's tensor copies bring, with its barriers; next to nothing of it is computed.
@@ -157,10 +167,11 @@ inline Spent copy_tiles(const std::string& timing, std::uint64_t lines) {
   gemm.write_descriptors(lab);
   const protocol::SubmitPacket packet = lab.packet(gemm.program(), gemm.grid(), test::TensorGemm::block(),
                                                    test::TensorGemm::shared(), 0, gemm.cluster());
-  const double begin = cpu_seconds();
-  lab.submit(packet);
-  test::run_until_idle();
-  return {shape.k / test::TensorGemm::kDepth * per_depth, cpu_seconds() - begin};
+  const double seconds = timed([&] {
+    lab.submit(packet);
+    test::run_until_idle();
+  });
+  return {shape.k / test::TensorGemm::kDepth * per_depth, seconds};
 }
 
 // From launch to completion, with nothing to do but one instruction.
@@ -168,10 +179,11 @@ inline Spent launch_ctas(const std::string& timing, std::uint64_t ctas) {
   test::SimFixture sim;
   test::GpuLab lab(machine(timing));
   const auto packet = test::kernel_packet(0, 0, {static_cast<std::uint32_t>(ctas), 1, 1}, {32, 1, 1});
-  const double begin = cpu_seconds();
-  lab.submit(packet);
-  test::run_until_idle();
-  return {ctas, cpu_seconds() - begin};
+  const double seconds = timed([&] {
+    lab.submit(packet);
+    test::run_until_idle();
+  });
+  return {ctas, seconds};
 }
 
 inline std::vector<Probe> probes() {
