@@ -161,7 +161,7 @@ class ZeroedArray {
 // A simulated machine is far larger than those caches, and the events of a cycle are scattered over it. So the event
 // queue looks ahead: it tells the handlers of the next events that these come, and they fetch what they will touch.
 // Handlers of few and small events leave it alone: asking them costs more than it brings. Measured in CPU time: 10 % of
-// heddle_memory_bench come from the memory path's warmers (memory/memory_warming.h).
+// a line's in `at` come from the memory path's warmers (memory/memory_warming.h).
 class CacheWarmer {
  public:
   // An event is asked about three times, ever closer to it, so that each time can follow what the one before has
