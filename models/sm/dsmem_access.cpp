@@ -191,15 +191,20 @@ void put_old_values(const MemoryExtension& extension, std::uint32_t* registers) 
   }
 }
 
-void fill_dsmem(MemoryRequest& request, const Operation& operation, const LineAccess& line) {
+void fill_dsmem(MemoryRequest& request, const Operation& operation, const LineAccess& line, bool in_order) {
   const std::uint32_t width = lane_width(operation);
   std::uint32_t first = kLineBytes;
   std::uint32_t end = 0;
-  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
-    if ((line.lanes >> lane & 1) == 0) continue;
+  const auto reach = [&](std::uint32_t lane) {
     const auto offset = static_cast<std::uint32_t>(operation.address[lane] % kLineBytes);
     first = std::min(first, offset);
     end = std::max(end, offset + width);
+  };
+  if (in_order) {
+    reach(bits::lowest(line.lanes));
+    reach(bits::highest(line.lanes));
+  } else {
+    bits::for_each(line.lanes, reach);
   }
   const MemoryAction action = action_of(operation);
   tlm::tlm_command command = tlm::TLM_IGNORE_COMMAND;

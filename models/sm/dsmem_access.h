@@ -19,8 +19,10 @@ struct MemoryExtension;
 namespace heddle::sm {
 
 // Fills the request with what `operation` does to that line. Its address is the offset in the target's window, and its
-// range reaches from the first byte that a lane touches to the last, so that the end of a window is exact.
-void fill_dsmem(protocol::MemoryRequest& request, const arch::Operation& operation, const LineAccess& line);
+// range reaches from the first byte that a lane touches to the last, so that the end of a window is exact. `in_order`:
+// addresses rise with the lanes.
+void fill_dsmem(protocol::MemoryRequest& request, const arch::Operation& operation, const LineAccess& line,
+                bool in_order);
 
 // The values of an atomic, lane by lane, or what an mbarrier operation counts.
 void fill_lanes(protocol::MemoryExtension& extension, const arch::Operation& operation, const LineAccess& line);

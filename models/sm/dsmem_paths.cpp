@@ -64,7 +64,7 @@ MemoryResult DsmemClient::access(const Operation& operation, std::uint32_t warp,
     const ClusterTables::Target target = tables_.find(warp, line.line, 1, now);
     HEDDLE_CHECK(target.found == ClusterTables::Found::ok, "a DSMEM access without a target");
     protocol::MemoryRequest& request = pool_->acquire();
-    fill_dsmem(request, operation, line);
+    fill_dsmem(request, operation, line, lines.unit_stride);
     const bool own = !target.cga_id || target.sm == place_.in_gpc;
     if (own) {
       ready = std::max(ready, ask_own(index, line, target, request, turn));

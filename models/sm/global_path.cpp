@@ -139,7 +139,7 @@ void GlobalPath::put_off(const Instruction& its) {
   load.issued = warp.issued;
   load.pc = warp.issued_pc;
   load.lines = its.lines.count;
-  for (std::uint32_t i = 0; i < load.lines; ++i) load.line[i].access = its.lines.line[i];
+  for (std::uint32_t i = 0; i < load.lines; ++i) load.line[i] = {its.lines.line[i], {}, {}};
 }
 
 void GlobalPath::warm(PutOffLoad& load, bool data) const {

@@ -29,15 +29,6 @@ void add(LineAccesses& result, std::uint64_t line, std::uint8_t sectors, LaneMas
   result.line[result.count++] = {line, lane, sectors};
 }
 
-// All 32 lanes side by side, none across a sector's end.
-bool has_unit_stride(LaneMask lanes, const arch::PerLane<std::uint64_t>& address, std::uint32_t width) {
-  if (lanes != ~LaneMask{0} || kSectorBytes % width != 0 || address[0] % width != 0) return false;
-  std::uint64_t difference = 0;
-  std::uint64_t expected = address[0];
-  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane, expected += width) difference |= address[lane] ^ expected;
-  return difference == 0;
-}
-
 // `width`: a power of two.
 void split_unit_stride(std::uint64_t address, std::uint32_t width, LineAccesses& result) {
   const std::uint32_t shift = bits::lowest(width);
@@ -74,6 +65,14 @@ bool is_whole_line(const arch::Operation& operation, const LineAccess& access) {
 }
 
 }  // namespace
+
+bool has_unit_stride(LaneMask lanes, const arch::PerLane<std::uint64_t>& address, std::uint32_t width) {
+  if (lanes != ~LaneMask{0} || kSectorBytes % width != 0 || address[0] % width != 0) return false;
+  std::uint64_t difference = 0;
+  std::uint64_t expected = address[0];
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane, expected += width) difference |= address[lane] ^ expected;
+  return difference == 0;
+}
 
 void coalesce(LaneMask lanes, const arch::PerLane<std::uint64_t>& address, std::uint32_t width, LineAccesses& result) {
   result.count = 0;

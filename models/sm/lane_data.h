@@ -40,6 +40,9 @@ inline std::uint32_t span_of(std::uint8_t sectors) {
 void coalesce(arch::LaneMask lanes, const arch::PerLane<std::uint64_t>& address, std::uint32_t width,
               LineAccesses& result);
 
+// All 32 lanes side by side in their order, none across a sector's end.
+bool has_unit_stride(arch::LaneMask lanes, const arch::PerLane<std::uint64_t>& address, std::uint32_t width);
+
 // First of `lanes` whose address is not a multiple of `width` (a power of two); kWarpLanes if there is none.
 std::uint32_t first_misaligned(arch::LaneMask lanes, const arch::PerLane<std::uint64_t>& address, std::uint32_t width);
 

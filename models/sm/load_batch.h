@@ -80,16 +80,17 @@ class LoadBatch final : private EventHandler, private Resettable {
 
   const char* handler_name() const override { return "loads"; }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
-  void reset() override { entries_.clear(); }
+  void reset() override { count_ = 0; }
   void warm(std::size_t index, bool data) {
-    if (index < entries_.size() && entries_[index].owner != nullptr) {
+    if (index < count_ && entries_[index].owner != nullptr) {
       entries_[index].owner->warm(entries_[index].load, data);
     }
   }
 
   Timebase& time_;
   const Cycle delay_;
-  std::vector<Entry> entries_;  // of the batch, in the order of their issue
+  std::vector<Entry> entries_;  // the first count_ are the batch, in the order of their issue
+  std::size_t count_ = 0;
 };
 
 }  // namespace heddle::sm

@@ -121,6 +121,15 @@ std::optional<IssueFault> LoadStoreUnit::check_cluster(std::uint32_t slot, const
   const bool known = paths_.tables.enter_warp(slot, cta.start.tag.cga_id);
   // The CTAs of a CGA beyond the GPC have no way to each other (CGA-15).
   const bool alone = !cta.in_cga() && cta.start.id.cga_size > 1;
+  // Side by side in one window, all lanes have a target if the first and the last have.
+  if (known && !alone && has_unit_stride(operation.lanes, operation.address, width)) {
+    const std::uint64_t first = operation.address[0];
+    const std::uint64_t last = operation.address[arch::kWarpLanes - 1];
+    const auto found = [&](std::uint64_t address) {
+      return paths_.tables.find(slot, address, width, now()).found == ClusterTables::Found::ok;
+    };
+    if (arch::dsmem_rank(first) == arch::dsmem_rank(last) && found(first) && found(last)) return std::nullopt;
+  }
   for (std::uint64_t rest = operation.lanes; rest != 0; rest = bits::without_lowest(rest)) {
     const std::uint32_t lane = bits::lowest(rest);
     std::uint64_t address = operation.address[lane];
