@@ -24,7 +24,7 @@ struct RunOptions {
   std::vector<std::string> gpus;      // presets or files; one for all GPUs, or one for each
   std::vector<std::string> sets;      // K=V
   std::vector<std::string> lets;      // parameters of the scenario: NAME=NUMBER
-  std::optional<std::string> timing;  // at, lt
+  std::optional<std::string> timing;  // at, fast, lt
   std::optional<std::string> out;
   std::optional<std::uint64_t> seed;
   std::optional<int> device;                 // of a recording; absent: all

@@ -276,6 +276,7 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
     const Machine& machine = outcome.machines->gpus[i];
     document["gpus"].push_back({{"instance", machine.instance},
                                 {"preset", machine.preset},
+                                {"timing", gpu::name_of(machine.params.machine.timing)},
                                 {"sms", machine.params.machine.shape.sms()},
                                 {"shape", machine.params.machine.shape.text()}});
     nlohmann::json clusters = cluster_stats_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);

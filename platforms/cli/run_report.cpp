@@ -149,6 +149,7 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
   OpTables tables = operations_of(outcome, i);
   json gpu = {{"name", machine.instance},
               {"preset", machine.preset},
+              {"timing", gpu::name_of(machine.params.machine.timing)},
               {"sms", machine.params.machine.shape.sms()},
               {"gpcs", job.sms_per_gpc},
               {"clock_ghz", machine.params.machine.clock},

@@ -31,6 +31,18 @@ YAML::Node document(const std::string& name) {
 
 }  // namespace
 
+const char* name_of(TimingMode timing) {
+  switch (timing) {
+    case TimingMode::at:
+      return "at";
+    case TimingMode::fast:
+      return "fast";
+    case TimingMode::lt:
+      break;
+  }
+  return "lt";
+}
+
 void MachineParams::describe(ParamTable<MachineParams>& t) {
   t.add("device", &MachineParams::device, "what the machine is called where something is refused that it lacks",
         "choice");

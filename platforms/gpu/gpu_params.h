@@ -39,6 +39,8 @@ struct MachineParams {
   static void describe(ParamTable<MachineParams>& t);
 };
 
+const char* name_of(TimingMode timing);
+
 struct GpuParams {
   MachineParams machine;
   task::TaskParams task;

@@ -169,6 +169,7 @@
     return [gpu.device, gpu.preset && `model ${gpu.preset}`,
       heddle.isNumber(gpu.sms) && (shape.length ? `${gpu.sms} SMs in ${shape.length} GPCs (${shape.join(" ")})` : `${gpu.sms} SMs`),
       heddle.isNumber(gpu.clock_ghz) && `${heddle.number(gpu.clock_ghz, 4)} GHz`,
+      gpu.timing && `timing ${gpu.timing}`,
       gpu.pace === "recorded" ? "work submitted at the recorded times" : gpu.pace === "asap" ? "work submitted as early as possible" : null]
       .filter(Boolean).join(" \u00b7 ");
   }
