@@ -24,10 +24,10 @@ struct LineRead {
   const std::uint8_t* bytes = nullptr;
 
   // What find() has noted for take(), and warm() goes by. The initiator sets `place` to the address.
-  std::uint64_t place = 0;    // the address behind translation
-  std::uint32_t slice = 0;    // of the L2
-  std::uint32_t index = 0;    // where the source keeps the line
-  bool translated = false;    // it has a page
+  std::uint64_t place = 0;  // the address behind translation
+  std::uint32_t slice = 0;  // of the L2
+  std::uint32_t index = 0;  // where the source keeps the line
+  bool translated = false;  // it has a page
 };
 
 class LineSource {

@@ -161,8 +161,8 @@ void GlobalPath::warm(const PutOffLoad& load, bool data) const {
   }
 }
 
-// The whole of a read of one line, as a call. `keeps`: the L1 may serve it, and keeps what comes. `deliver` takes sectors
-// and the line's bytes, and gives the cycles that a copy's write takes.
+// The whole of a read of one line, as a call. `keeps`: the L1 may serve it, and keeps what comes. `deliver` takes
+// sectors and the line's bytes, and gives the cycles that a copy's write takes.
 template <class Deliver>
 GlobalPath::LineResult GlobalPath::read_line(const LineAccess& line, const Requester& requester, bool keeps, Cycle tags,
                                              Deliver&& deliver) {

@@ -57,8 +57,8 @@ class L1Cache {
     finish(entry, served);
   }
 
-  // The same at once, where what is missing comes inside the same call: no read is ever under way. First, where the line
-  // is or will go; then a load of sectors that are here, or sectors of an image of the line that have come.
+  // The same at once, where what is missing comes inside the same call: no read is ever under way. First, where the
+  // line is or will go; then a load of sectors that are here, or sectors of an image of the line that have come.
   struct Place {
     std::size_t tag = ~std::size_t{0};  // none: nothing can be kept
     std::uint8_t here = 0;              // sectors
@@ -114,7 +114,7 @@ class L1Cache {
   // Sectors of that line that are here; for statistics and tests.
   std::uint8_t present(std::uint64_t line) const;
   std::uint32_t reads() const { return entries_used_; }
-  std::uint32_t free_entries() const { return static_cast<std::uint32_t>(entries_.size()) - entries_used_; }
+  std::uint32_t free_entries() const { return max_entries_ - entries_used_; }
   std::uint64_t line_of(std::uint32_t entry) const { return used(entry).line; }
   std::uint8_t sectors_of(std::uint32_t entry) const { return used(entry).sectors; }
 
@@ -166,6 +166,8 @@ class L1Cache {
   std::size_t find(std::uint64_t line) const;    // of the tag; kNoTag
   std::size_t victim(std::uint64_t line) const;  // where the line will go
   std::uint32_t& bucket_of(std::uint64_t line);
+  std::uint32_t first_entry(std::uint64_t line) { return entries_used_ == 0 ? kNone : bucket_of(line); }
+  void clear_entries();
   std::uint8_t live_of(const Entry& entry) const { return entry.epoch == epoch_ ? entry.live : std::uint8_t{0}; }
   const Entry& used(std::uint32_t entry) const;
   std::uint32_t take_entry(std::uint64_t line, std::uint8_t sectors);
@@ -190,7 +192,8 @@ class L1Cache {
   std::uint32_t stamp_ = 0;
   BigVector<Tag> tags_;            // [set][way]
   BigVector<std::uint8_t> bytes_;  // of the tags' lines
-  std::vector<Entry> entries_;
+  const std::uint32_t max_entries_;
+  std::vector<Entry> entries_;          // none before the first read
   std::vector<std::uint32_t> buckets_;  // of entries, by line
   std::vector<MshrTarget> targets_;     // grows to what was ever needed
   std::uint32_t free_entry_ = kNone;
