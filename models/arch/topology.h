@@ -18,7 +18,7 @@ struct SourcePos;
 namespace heddle::arch {
 
 constexpr std::uint32_t kMaxSmsPerGpc = 64;  // an SM mask is one 64-bit word
-constexpr std::uint32_t kMaxSms = 4096;
+constexpr std::uint32_t kMaxSms = 16384;
 
 // SMs per TPC, grouped: gpcs[g][c][t] is the number of SMs of TPC t in CPC c of GPC g.
 struct Shape {

@@ -110,17 +110,24 @@ tlm::tlm_sync_enum PacketOutSocket::nb_transport_bw(PacketTransfer& transfer, Pa
 }
 
 PacketInSocket::PacketInSocket(const char* name, Domain& domain, PacketKind kind, Cycle credit_latency,
-                               CreditReturn credit_return)
+                               CreditReturn credit_return, PacketSenders senders)
     : Socket(name),
       domain_(domain),
       kind_(kind),
       credit_latency_(domain.cost(credit_latency)),
-      credit_return_(credit_return) {
+      credit_return_(credit_return),
+      senders_(senders) {
   Socket::bind(static_cast<tlm::tlm_fw_transport_if<packet_protocol>&>(*this));
   domain.add_resettable(*this);
 }
 
 PacketInSocket::~PacketInSocket() = default;
+
+void PacketInSocket::end_of_elaboration() {
+  Socket::end_of_elaboration();
+  HEDDLE_CHECK(senders_ == PacketSenders::many || this->size() <= 1,
+               std::string("two senders are bound to a packet socket for one: ") + this->name());
+}
 
 void PacketInSocket::return_credit_at(Cycle when) {
   if (!credited_) return;
@@ -151,6 +158,8 @@ void PacketInSocket::enter(const PacketTransfer& transfer, const sc_core::sc_tim
   HEDDLE_CHECK(transfer.kind == kind_, std::string("a packet of another type arrived on ") + this->name());
   link_ = transfer.link;
   credited_ = transfer.credited;
+  HEDDLE_CHECK(senders_ == PacketSenders::one || !credited_,
+               std::string("credits of many senders on one packet socket: ") + this->name());
   foreign_ = transfer.domain != &domain_;
   if (transfer.generation != generation_) {  // the sender was reset: it does not expect what is still owed
     generation_ = transfer.generation;

@@ -7,13 +7,14 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include <tlm>
 
 #include "common/domain.h"
+#include "common/fifo.h"
 #include "common/packet_port.h"
 
 namespace heddle {
@@ -88,7 +89,7 @@ class PacketOutSocket
   struct Link {
     tlm::tlm_fw_transport_if<packet_protocol>* target = nullptr;
     std::uint32_t free = 0;
-    std::deque<Cycle> returning;  // when credits on their way back arrive; looked at only when needed
+    Fifo<Cycle> returning;  // when credits on their way back arrive; looked at only when needed
     bool refused = false;
     bool armed = false;
   };
@@ -118,16 +119,22 @@ enum class CreditReturn {
   by_owner,    // the owner, with return_credit(), when the place in its queue is free again
 };
 
-// What PacketIn is made of: one TLM socket, bound to one sender, or to none: then nothing arrives. Packets enter the
-// domain's queue with the annotated delay; the owner's callback runs at that time, never inside the sender's call.
+// Who sends to a receiver.
+enum class PacketSenders {
+  one,   // or nobody: then nothing arrives
+  many,  // like ones, without credits
+};
+
+// What PacketIn is made of: one TLM socket. Packets enter the domain's queue with the annotated delay; the owner's
+// callback runs at that time, never inside the sender's call.
 class PacketInSocket
-    : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol, 1, sc_core::SC_ZERO_OR_MORE_BOUND>,
+    : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol, 0, sc_core::SC_ZERO_OR_MORE_BOUND>,
       public CreditSink,
       private tlm::tlm_fw_transport_if<packet_protocol>,
       private EventHandler,
       private Resettable {
  public:
-  using Socket = tlm::tlm_target_socket<kPacketBusWidth, packet_protocol, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
+  using Socket = tlm::tlm_target_socket<kPacketBusWidth, packet_protocol, 0, sc_core::SC_ZERO_OR_MORE_BOUND>;
 
   ~PacketInSocket() override;
 
@@ -144,7 +151,8 @@ class PacketInSocket
   void reset() final;
 
  protected:
-  PacketInSocket(const char* name, Domain& domain, PacketKind kind, Cycle credit_latency, CreditReturn credit_return);
+  PacketInSocket(const char* name, Domain& domain, PacketKind kind, Cycle credit_latency, CreditReturn credit_return,
+                 PacketSenders senders);
 
   void* owner_ = nullptr;
   std::uint32_t index_ = 0;
@@ -157,6 +165,7 @@ class PacketInSocket
   virtual void deliver_ahead(const void* packet, Cycle arrival) = 0;
   virtual void forget() = 0;
 
+  void end_of_elaboration() override;
   void enter(const PacketTransfer& transfer, const sc_core::sc_time& delay);
   const char* handler_name() const override { return this->name(); }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
@@ -170,6 +179,7 @@ class PacketInSocket
   const PacketKind kind_;
   Cycle credit_latency_;
   CreditReturn credit_return_;
+  const PacketSenders senders_;
   tlm::tlm_bw_transport_if<packet_protocol>* sender_ = nullptr;
   std::uint32_t link_ = 0;
   bool credited_ = true;          // until a packet says otherwise: a credit that nobody took must come to light
@@ -180,14 +190,14 @@ class PacketInSocket
   std::size_t in_flight_ = 0;
 };
 
-// The receiving end of one link.
+// The receiving end of one link, or of several like ones.
 template <class Packet>
 class PacketIn final : public PacketInSocket {
  public:
   // `credit_latency`: cycles that a credit takes back to the sender.
   PacketIn(const char* name, Domain& domain, Cycle credit_latency,
-           CreditReturn credit_return = CreditReturn::on_receipt)
-      : PacketInSocket(name, domain, packet_kind<Packet>(), credit_latency, credit_return) {}
+           CreditReturn credit_return = CreditReturn::on_receipt, PacketSenders senders = PacketSenders::one)
+      : PacketInSocket(name, domain, packet_kind<Packet>(), credit_latency, credit_return, senders) {}
 
   // The end of a module inside this one.
   void bind(PacketIn<Packet>& inner) { Socket::bind(inner.socket()); }
@@ -228,17 +238,18 @@ class PacketIn final : public PacketInSocket {
     std::uint32_t slot = free_;
     if (slot == kNone) {
       slot = static_cast<std::uint32_t>(slots_.size());
-      slots_.push_back({its, kNone});
+      slots_.push_back(std::make_unique<Slot>(Slot{its, kNone}));
     } else {
-      free_ = slots_[slot].next;
-      slots_[slot].packet = its;
+      free_ = slots_[slot]->next;
+      slots_[slot]->packet = its;
     }
     return slot;
   }
   void deliver(std::uint32_t slot) override {
     HEDDLE_CHECK(callback_ != nullptr, std::string("nobody listens on ") + this->name());
-    callback_(owner_, slots_[slot].packet, index_);  // a deque: the packet stays where it is while others arrive
-    slots_[slot].next = free_;
+    Slot& its = *slots_[slot];  // stays where it is while others arrive
+    callback_(owner_, its.packet, index_);
+    its.next = free_;
     free_ = slot;
   }
   void deliver_ahead(const void* packet, Cycle arrival) override {
@@ -251,7 +262,7 @@ class PacketIn final : public PacketInSocket {
 
   void (*callback_)(void*, const Packet&, std::uint32_t) = nullptr;
   void (*ahead_callback_)(void*, const Packet&, std::uint32_t, Cycle) = nullptr;
-  std::deque<Slot> slots_;
+  std::vector<std::unique_ptr<Slot>> slots_;
   std::uint32_t free_ = kNone;
 };
 

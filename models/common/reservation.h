@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "common/cycle.h"
 
@@ -140,17 +142,18 @@ class ReservedLink {
 class PendingFills {
  public:
   void note(std::uint64_t key, Cycle when) {
+    if (places_.empty()) places_.resize(kPlaces);
     places_[place_of(key)] = {key, when};
     last_ = std::max(last_, when);
   }
   // When the line is there for an access at `when`.
   Cycle ready(std::uint64_t key, Cycle when) const {
-    if (when >= last_) return when;
+    if (when >= last_) return when;  // always, before the first one
     const Fill& fill = places_[place_of(key)];
     return fill.key == key ? std::max(when, fill.when) : when;
   }
   void reset() {
-    places_.fill({});
+    places_.clear();
     last_ = 0;
   }
 
@@ -162,7 +165,7 @@ class PendingFills {
   };
   static std::size_t place_of(std::uint64_t key) { return key * 0x9E37'79B9'7F4A'7C15U >> 55; }
 
-  std::array<Fill, kPlaces> places_{};
+  std::vector<Fill> places_;  // none before the first note: an SM may never need it
   Cycle last_ = 0;
 };
 

@@ -1,12 +1,12 @@
 // Statistics: every one has a path, a unit and a description, and ends up in stats.json.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
-#include <memory>
 #include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -50,7 +50,9 @@ class Histogram {
   static constexpr std::uint32_t kBuckets = 16 + 60 * 8;
 
   void add(std::uint64_t value, std::uint64_t count = 1) {
-    buckets_[bucket_of(value)] += count;
+    const std::uint32_t bucket = bucket_of(value);
+    if (bucket >= buckets_.size()) buckets_.resize(bucket / 64 * 64 + 64);
+    buckets_[bucket] += count;
     count_ += count;
     sum_ += static_cast<double>(value) * static_cast<double>(count);
     if (value < min_) min_ = value;
@@ -80,7 +82,7 @@ class Histogram {
   }
   static std::uint64_t begin_of(std::uint32_t bucket);
 
-  std::array<std::uint64_t, kBuckets> buckets_{};
+  std::vector<std::uint64_t> buckets_;  // up to the last one that was needed: most histograms stay empty
   std::uint64_t count_ = 0;
   double sum_ = 0;
   std::uint64_t min_ = ~std::uint64_t{0};
@@ -109,8 +111,8 @@ class Stats {
   // Calls visit(path, counter) for each counter, by path.
   template <class Visit>
   void for_each_counter(Visit&& visit) const {
-    for (const auto& [path, entry] : entries_) {
-      if (entry.counter) visit(path, static_cast<const Counter&>(*entry.counter));
+    for (const Entry* entry : by_path()) {
+      if (entry->kind == Kind::counter) visit(entry->path, static_cast<const Counter&>(entry->counter()));
     }
   }
 
@@ -124,17 +126,32 @@ class Stats {
   nlohmann::json histograms_json() const;
 
  private:
+  // A large machine has a million of them.
   struct Entry {
-    std::string unit;
-    std::string description;
-    Counter* counter = nullptr;
-    std::unique_ptr<Gauge> gauge;
-    std::unique_ptr<Histogram> histogram;
-  };
-  Entry& add(const std::string& path, const std::string& unit, const std::string& description);
+    std::string path;
+    const std::string* unit = nullptr;  // shared by all who say the same
+    const std::string* description = nullptr;
+    void* value = nullptr;   // of its kind
+    std::uint32_t hash = 0;  // of the path
+    Kind kind = Kind::counter;
 
-  std::map<std::string, Entry> entries_;
-  std::deque<Counter> counters_;  // those of a block lie side by side, as they are counted together
+    Counter& counter() const { return *static_cast<Counter*>(value); }
+    Gauge& gauge() const { return *static_cast<Gauge*>(value); }
+    Histogram& histogram() const { return *static_cast<Histogram*>(value); }
+  };
+  Entry& add(const std::string& path, const std::string& unit, const std::string& description, Kind kind);
+  const Entry* find(const std::string& path) const;
+  std::size_t place_of(std::uint32_t hash, const std::string* path) const;
+  void grow_places();
+  const std::vector<const Entry*>& by_path() const;
+
+  std::deque<Entry> entries_;          // in the order of their declaration
+  std::vector<std::uint32_t> places_;  // of entries, by a hash of their paths: number + 1; 0: free
+  std::unordered_set<std::string> texts_;
+  std::deque<Counter> counters_;
+  std::deque<Gauge> gauges_;
+  std::deque<Histogram> histograms_;
+  mutable std::vector<const Entry*> sorted_;  // by path; made when it is asked for
 };
 
 // A block's statistics, each declared where it is a member:

@@ -43,11 +43,11 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       await_flush_(params.dsmem_flush),
       broadcast_cycles_(domain.cost(params.cta_broadcast)),
       slots_(place.sms, CtaSlots(place.cta_slots)),
-      residents_(std::size_t{place.sms} * place.cta_slots),
       residency_(params.cga_ids),
       raster_(params.delta_bits, divide_cycles(domain, params), domain.cost(params.raster_cycles)),
       starts_(place.sms, StageClock::of_rate(heddle::has_costs(domain.mode()) ? params.cta_starts : 0)),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
+  residents_.reserve(std::size_t{place.sms} * place.cta_slots);
   launch_in.on_packet_ahead<Mpc, &Mpc::on_launch>(*this);
   local_in.on_packet_ahead<Mpc, &Mpc::on_local>(*this);
   abort_in.on_packet<Mpc, &Mpc::on_abort>(*this);
@@ -73,7 +73,7 @@ void Mpc::check_idle() {
 
 void Mpc::reset() {
   for (CtaSlots& slots : slots_) slots.reset();
-  residents_.assign(residents_.size(), {});
+  residents_.clear();
   residency_.reset();
   raster_.reset();
   last_taken_ = 0;

@@ -87,7 +87,11 @@ class Mpc : public Block {
   void permit(std::uint32_t sm, protocol::CtaSlot cta_slot, bool faulted, Cycle when);
   // Of an SM of the MPC.
   protocol::SmInTpc in_tpc(std::uint32_t sm) const { return protocol::SmInTpc(place_.first_in_tpc + sm); }
-  Resident& resident(std::uint32_t sm, std::uint32_t cta_slot) { return residents_[sm * place_.cta_slots + cta_slot]; }
+  Resident& resident(std::uint32_t sm, std::uint32_t cta_slot) {
+    const std::size_t place = std::size_t{sm} * place_.cta_slots + cta_slot;
+    if (place >= residents_.size()) residents_.resize(place + 1);
+    return residents_[place];
+  }
 
   const MpcPlace place_;
   const ExitPermission exit_permission_;
@@ -96,7 +100,7 @@ class Mpc : public Block {
   const bool await_flush_;
   const Cycle broadcast_cycles_;
   std::vector<CtaSlots> slots_;
-  std::vector<Resident> residents_;  // by SM and CTA slot
+  std::vector<Resident> residents_;  // by SM and CTA slot, up to the last one that was used
   CgaResidency residency_;           // by SM of the MPC
   RasterUnit raster_;
   Cycle last_taken_ = 0;            // when the last launch packet left the queue

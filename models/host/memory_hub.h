@@ -146,7 +146,7 @@ class MemoryHub : public Block, private HubFlush::Listener {
   Statistics stats_;
   protocol::RequestPool pool_;
   std::vector<Client> clients_;
-  std::vector<std::unique_ptr<MemoryOut>> slices_;
+  Children<MemoryOut> slices_;
   DmaPort dma_;
   std::unique_ptr<HubTranslator> translator_;  // null: addresses are physical
 

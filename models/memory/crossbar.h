@@ -97,9 +97,9 @@ class Crossbar : public Block, private CrossbarRequests::Poster, private LineSou
   std::unique_ptr<CrossbarCalendars> calendars_;  // null: requests are no calls, or take no time
   LinkBytes request_bytes_;
   LinkBytes response_bytes_;
-  std::vector<std::unique_ptr<MemoryIn>> ports_;  // two for each SM
-  std::vector<std::unique_ptr<PacketOut<protocol::BulkDataPacket>>> multicast_out_;
-  std::vector<std::unique_ptr<MemoryOut>> slice_out_;
+  Children<MemoryIn> ports_;  // two for each SM
+  Children<PacketOut<protocol::BulkDataPacket>> multicast_out_;
+  Children<MemoryOut> slice_out_;
   std::vector<LinePort> slice_lines_;
   std::uint64_t entered_ = 0;  // requests
 };

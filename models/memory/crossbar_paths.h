@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -10,6 +9,7 @@
 
 #include "arch/address_map.h"
 #include "arch/memory_op.h"
+#include "common/fifo.h"
 #include "common/link_network.h"
 #include "common/memory_socket.h"
 #include "common/timebase.h"
@@ -171,7 +171,7 @@ class CrossbarResponses final : private LinkNetworkListener, private EventHandle
     bool acknowledgement = false;  // of a multicast: it has passed the SM's link
   };
   struct Sm {
-    std::deque<Waiting> waiting;
+    Fifo<Waiting> waiting;
     bool closed = false;   // no room for responses
     bool awaited = false;  // and an event will look again
   };

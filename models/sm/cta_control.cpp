@@ -1,6 +1,7 @@
 #include "sm/cta_control.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/bits.h"
 #include "common/error.h"
@@ -341,7 +342,7 @@ void CtaControl::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
   }
   units_.faults.abort(abort.operation);
   for (std::uint32_t slot = 0; slot < ctas_.size(); ++slot) {
-    const Cta& cta = ctas_[slot];
+    const Cta& cta = std::as_const(ctas_)[slot];
     const bool stays = cta.stage == CtaStage::running && !cta.killed() && cta.code != nullptr;
     if (stays && cta.operation == abort.operation) kill(slot);
   }

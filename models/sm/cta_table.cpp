@@ -152,6 +152,16 @@ void Cta::forget_program() {
   turn.reset();
 }
 
+void CtaTable::make(std::uint32_t slot) {
+  HEDDLE_CHECK(slot < slots_, "an SM has no such CTA slot");
+  ctas_.resize(slot + 1);
+}
+
+const Cta& CtaTable::nobody() {
+  static const Cta cta;
+  return cta;
+}
+
 bool CtaTable::runs(std::uint32_t operation) const {
   return std::any_of(ctas_.begin(), ctas_.end(), [operation](const Cta& cta) {
     return cta.here() && cta.code != nullptr && cta.operation == operation;

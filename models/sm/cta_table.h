@@ -194,24 +194,37 @@ inline protocol::ClusterNoticePacket notice_of(const Cta& cta, protocol::Cluster
   return notice;
 }
 
+// Records are made when their slots are first asked for: most SMs of a large machine never need more than a few, and
+// they are large. They stay where they are.
 class CtaTable {
  public:
-  explicit CtaTable(std::uint32_t slots) : ctas_(slots) {}
+  explicit CtaTable(std::uint32_t slots) : slots_(slots) { ctas_.reserve(slots); }
+  CtaTable(const CtaTable&) = delete;
+  CtaTable& operator=(const CtaTable&) = delete;
 
-  Cta& operator[](std::uint32_t slot) { return ctas_[slot]; }
-  const Cta& operator[](std::uint32_t slot) const { return ctas_[slot]; }
-  std::uint32_t size() const { return static_cast<std::uint32_t>(ctas_.size()); }
-  std::vector<Cta>::iterator begin() { return ctas_.begin(); }
-  std::vector<Cta>::iterator end() { return ctas_.end(); }
-  std::vector<Cta>::const_iterator begin() const { return ctas_.begin(); }
-  std::vector<Cta>::const_iterator end() const { return ctas_.end(); }
+  Cta& operator[](std::uint32_t slot) {
+    if (slot >= ctas_.size()) make(slot);
+    return ctas_[slot];
+  }
+  const Cta& operator[](std::uint32_t slot) const { return slot < ctas_.size() ? ctas_[slot] : nobody(); }
+  // Slots.
+  std::uint32_t size() const { return slots_; }
+  // Of those that have been asked for; in the others there is nobody.
+  auto begin() { return ctas_.begin(); }
+  auto end() { return ctas_.end(); }
+  auto begin() const { return ctas_.begin(); }
+  auto end() const { return ctas_.end(); }
 
   // Whether a CTA with a program of that operation is here.
   bool runs(std::uint32_t operation) const;
   void reset();
 
  private:
-  std::vector<Cta> ctas_;  // by CTA slot
+  void make(std::uint32_t slot);
+  static const Cta& nobody();
+
+  std::uint32_t slots_;
+  std::vector<Cta> ctas_;  // by CTA slot; it has room for all
 };
 
 // How long a CTA runs: the same in every run of one seed, whatever the order of events.

@@ -5,12 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "arch/warp_program.h"
+#include "common/fifo.h"
 #include "common/packet_port.h"
 #include "protocol/gpm_mpc_sm.h"
 #include "protocol/sm_sm.h"
@@ -161,7 +161,7 @@ class DsmemClient {
   DsmemSender* sender_ = nullptr;
   std::unique_ptr<protocol::RequestPool> pool_;
   IndexPool<Open> open_;
-  std::deque<Waiting> waiting_;
+  Fifo<Waiting> waiting_;
   Cycle last_request_ = 0;  // departure
 };
 
@@ -211,7 +211,7 @@ class DsmemServer {
   IssuePort& port_;
   SmStats& stats_;
   Links links_;
-  std::deque<Waiting> waiting_;
+  Fifo<Waiting> waiting_;
   Cycle last_reply_ = 0;  // departure
 };
 

@@ -262,7 +262,8 @@ MemoryResult GlobalPath::load_now(const Instruction& its) {
     const auto deliver = [&](std::uint8_t sectors, const std::uint8_t* bytes) {
       return deliver_hit(its, line, sectors, bytes, 0);
     };
-    const LineResult result = read_line(line, its.requester, l1_.look(tagged(line.line, its.requester)), {}, tags++, deliver);
+    const LineResult result =
+        read_line(line, its.requester, l1_.look(tagged(line.line, its.requester)), {}, tags++, deliver);
     arrival = std::max(arrival, result.arrival);
     writes += result.hit;
     if (l2_.has_costs() && result.missing != 0) l2_.gate().called(result.arrival);

@@ -141,7 +141,7 @@ class GlobalPath final : public L2Client, public LoadOwner {
   AccessTable& accesses_;
   L2Port& l2_;
   CopyArrivals copies_;
-  PendingFills fills_;  // of calls
+  PendingFills fills_;      // of calls
   LoadBatch* const batch_;  // null: no load is put off
   LoadClient* client_ = nullptr;
   std::uint32_t put_off_ = 0;  // loads of this SM

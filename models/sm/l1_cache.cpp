@@ -39,8 +39,7 @@ std::size_t power_of_two(std::size_t least) {
 
 }  // namespace
 
-L1Cache::L1Cache(std::uint32_t ways, std::uint32_t entries)
-    : ways_(ways), entries_(entries), buckets_(power_of_two(2 * std::size_t{entries})) {
+L1Cache::L1Cache(std::uint32_t ways, std::uint32_t entries) : ways_(ways), max_entries_(entries) {
   HEDDLE_CHECK(ways > 0 && entries > 0, "an L1 without ways or entries");
   reset();
 }
@@ -82,6 +81,10 @@ void L1Cache::reset() {
   entries_used_ = 0;
   targets_.clear();
   free_target_ = kNone;
+  clear_entries();
+}
+
+void L1Cache::clear_entries() {
   std::fill(buckets_.begin(), buckets_.end(), kNone);
   free_entry_ = 0;
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
@@ -112,6 +115,11 @@ const L1Cache::Entry& L1Cache::used(std::uint32_t entry) const {
 }
 
 std::uint32_t L1Cache::take_entry(std::uint64_t line, std::uint8_t sectors) {
+  if (entries_.empty()) {
+    entries_.resize(max_entries_);
+    buckets_.resize(power_of_two(2 * std::size_t{max_entries_}));
+    clear_entries();
+  }
   const std::uint32_t entry = free_entry_;
   free_entry_ = entries_[entry].next;
   std::uint32_t& bucket = bucket_of(line);
@@ -158,13 +166,13 @@ L1Cache::Load L1Cache::load(std::uint64_t line, std::uint8_t sectors, std::uint3
     result.bytes = bytes_.data() + tag * kLineBytes;
   }
   if (result.hit != sectors) {
-    for (std::uint32_t i = bucket_of(line); i != kNone; i = entries_[i].next) {
+    for (std::uint32_t i = first_entry(line); i != kNone; i = entries_[i].next) {
       if (entries_[i].line == line)
         result.merged = static_cast<std::uint8_t>(result.merged | (sectors & live_of(entries_[i])));
     }
     result.missing = without(sectors, result.hit | result.merged);
-    if (result.missing != 0 && free_entry_ == kNone) return {};
-    for (std::uint32_t i = bucket_of(line); i != kNone && result.merged != 0; i = entries_[i].next) {
+    if (result.missing != 0 && free_entries() == 0) return {};
+    for (std::uint32_t i = first_entry(line); i != kNone && result.merged != 0; i = entries_[i].next) {
       if (entries_[i].line != line) continue;
       const std::uint8_t shared = sectors & live_of(entries_[i]);
       if (shared != 0) wait(entries_[i], waiter, shared);
@@ -221,7 +229,7 @@ void L1Cache::put(const Place& place, std::uint64_t line, std::uint8_t sectors, 
 }
 
 void L1Cache::overtake(std::uint64_t line, std::uint8_t sectors) {
-  for (std::uint32_t i = bucket_of(line); i != kNone; i = entries_[i].next) {
+  for (std::uint32_t i = first_entry(line); i != kNone; i = entries_[i].next) {
     if (entries_[i].line == line) entries_[i].live = without(entries_[i].live, sectors);
   }
 }

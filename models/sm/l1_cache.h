@@ -57,8 +57,8 @@ class L1Cache {
     finish(entry, served);
   }
 
-  // The same at once, where what is missing comes inside the same call: no read is ever under way. First, where the line
-  // is or will go; then a load of sectors that are here, or sectors of an image of the line that have come.
+  // The same at once, where what is missing comes inside the same call: no read is ever under way. First, where the
+  // line is or will go; then a load of sectors that are here, or sectors of an image of the line that have come.
   struct Place {
     std::uint32_t tag = kNone;  // kNone: nothing can be kept
     std::uint8_t here = 0;      // sectors
@@ -118,7 +118,7 @@ class L1Cache {
   // Sectors of that line that are here; for statistics and tests.
   std::uint8_t present(std::uint64_t line) const;
   std::uint32_t reads() const { return entries_used_; }
-  std::uint32_t free_entries() const { return static_cast<std::uint32_t>(entries_.size()) - entries_used_; }
+  std::uint32_t free_entries() const { return max_entries_ - entries_used_; }
   std::uint64_t line_of(std::uint32_t entry) const { return used(entry).line; }
   std::uint8_t sectors_of(std::uint32_t entry) const { return used(entry).sectors; }
 
@@ -166,8 +166,10 @@ class L1Cache {
     const auto low = static_cast<std::uint32_t>(number);
     return low == number ? low % sets_ : number % sets_;
   }
-  const std::uint8_t* bytes_of(const Place& place) const { return bytes_.data() + std::size_t{place.tag} * arch::kLineBytes; }
-  std::size_t find(std::uint64_t line) const;    // of the tag; kNoTag
+  const std::uint8_t* bytes_of(const Place& place) const {
+    return bytes_.data() + std::size_t{place.tag} * arch::kLineBytes;
+  }
+  std::size_t find(std::uint64_t line) const;  // of the tag; kNoTag
   // Where a line will go in the set that begins there.
   std::size_t victim(std::size_t first) const {
     std::size_t oldest = first;
@@ -178,6 +180,8 @@ class L1Cache {
     return oldest;
   }
   std::uint32_t& bucket_of(std::uint64_t line);
+  std::uint32_t first_entry(std::uint64_t line) { return entries_used_ == 0 ? kNone : bucket_of(line); }
+  void clear_entries();
   std::uint8_t live_of(const Entry& entry) const { return entry.epoch == epoch_ ? entry.live : std::uint8_t{0}; }
   const Entry& used(std::uint32_t entry) const;
   std::uint32_t take_entry(std::uint64_t line, std::uint8_t sectors);
@@ -200,10 +204,11 @@ class L1Cache {
   std::uint32_t sets_ = 0;
   std::uint32_t epoch_ = 1;
   std::uint32_t stamp_ = 0;
-  std::uint32_t version_ = 1;  // another one after each change of the tags
+  std::uint32_t version_ = 1;      // another one after each change of the tags
   BigVector<Tag> tags_;            // [set][way]
   BigVector<std::uint8_t> bytes_;  // of the tags' lines
-  std::vector<Entry> entries_;
+  const std::uint32_t max_entries_;
+  std::vector<Entry> entries_;          // none before the first read
   std::vector<std::uint32_t> buckets_;  // of entries, by line
   std::vector<MshrTarget> targets_;     // grows to what was ever needed
   std::uint32_t free_entry_ = kNone;

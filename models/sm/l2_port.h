@@ -5,12 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "common/cycle.h"
+#include "common/fifo.h"
 #include "common/index_pool.h"
 #include "common/line_source.h"
 #include "common/link_network.h"
@@ -265,7 +265,7 @@ class L2Port {
   L2Client* client_ = nullptr;
   std::unique_ptr<protocol::RequestPool> pool_;
   IndexPool<Open> open_;
-  std::deque<Waiting> waiting_;
+  Fifo<Waiting> waiting_;
   Cycle last_departure_ = 0;
   std::vector<protocol::MemoryRequest*> retired_;  // answered, and perhaps still looked at by who answers
   std::uint32_t depth_ = 0;                        // of calls of on_response

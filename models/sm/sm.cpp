@@ -12,7 +12,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
       part_in("part_in", domain, exit_distance),
       local_in("local_in", domain, exit_distance),
       memory_out("memory_out", domain),
-      entry_in("entry_in"),
+      entry_in("entry_in", domain, 0, CreditReturn::on_receipt, PacketSenders::many),
       order_in("order_in", domain, exit_distance),
       notice_out("notice_out", domain, exit_distance, kUnlimitedCredits),  // a few for each CTA and CGA
       // What lies between SMs is the network's.
@@ -36,10 +36,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
              notice_out,
              child_out,
              query_out}) {
-  entry_in.init(place.mpcs, [&domain](const char* socket, std::size_t) {
-    return new PacketIn<protocol::CtaEntryPacket>(socket, domain, 0);
-  });
-  for (auto& socket : entry_in) socket.on_packet_ahead<Sm, &Sm::on_entry>(*this);
+  entry_in.on_packet_ahead<Sm, &Sm::on_entry>(*this);
   start_in.on_packet_ahead<CtaControl, &CtaControl::on_start>(core_.control);
   abort_in.on_packet<CtaControl, &CtaControl::on_abort>(core_.control);
   part_in.on_packet<Sm, &Sm::on_part>(*this);

@@ -35,7 +35,7 @@ class Sm : public Block {
   MemoryOut memory_out;
 
   // Clusters. Entries and orders are noted ahead of their arrival: their senders use no credits.
-  sc_core::sc_vector<PacketIn<protocol::CtaEntryPacket>> entry_in;  // by MPC of the GPC
+  PacketIn<protocol::CtaEntryPacket> entry_in;  // from all MPCs of the GPC
   PacketIn<protocol::ClusterOrderPacket> order_in;
   PacketOut<protocol::ClusterNoticePacket> notice_out;
   // Distributed shared memory: requests to others and their replies, requests of others and the replies to them.

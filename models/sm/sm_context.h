@@ -24,7 +24,6 @@ struct SmContext {
   std::uint32_t sms = 1;  // SMs of the machine
   protocol::GpcId gpc;
   protocol::SmInGpc in_gpc;
-  std::uint32_t mpcs = 1;  // MPCs of the GPC
   // The link to its tensor memory access unit.
   std::uint32_t bulk_queue = 16;  // requests that wait there
   std::uint32_t bulk_way = 16;    // cycles

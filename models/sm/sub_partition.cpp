@@ -7,9 +7,7 @@
 namespace heddle::sm {
 
 SubPartition::SubPartition(WarpPolicy policy, std::uint32_t slots)
-    : policy_(policy),
-      slots_(slots),
-      pending_((slots + 63) / 64) {}
+    : policy_(policy), slots_(slots), pending_((slots + 63) / 64) {}
 
 void SubPartition::enter(std::uint32_t slot, std::uint64_t age) {
   HEDDLE_CHECK(slots_[slot].used == 0, "a warp slot was taken twice");
@@ -93,8 +91,9 @@ Cycle SubPartition::next_of(std::uint32_t slot, Cycle memory_free) const {
 
 Cycle SubPartition::next(Cycle memory_free) const {
   Cycle first = kNever;
-  for_each_pending(
-      [&](std::uint32_t slot) { first = std::min(first, std::max(slots_[slot].when, unit_free(slots_[slot].unit, memory_free))); });
+  for_each_pending([&](std::uint32_t slot) {
+    first = std::min(first, std::max(slots_[slot].when, unit_free(slots_[slot].unit, memory_free)));
+  });
   return first == kNever ? kNever : std::max(first, port_free_);
 }
 

@@ -4,9 +4,9 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 
 #include "arch/warp_program.h"
+#include "common/fifo.h"
 #include "common/timebase.h"
 #include "sm/alu.h"
 #include "sm/issue_unit.h"
@@ -56,7 +56,7 @@ class TensorUnit final : private SmUnit, public IssueUnit, private EventHandler 
   };
   // Of a partition: the front is at work, if anything is.
   struct Core {
-    std::deque<Multiply> queue;
+    Fifo<Multiply> queue;
     bool works = false;
     Cycle held = kNever;  // until when instructions are kept off, for the queue
   };

@@ -83,11 +83,10 @@ void add_faults(const RunOutcome& outcome, const Machine& m, const std::string& 
 }
 
 void add_machine(const RunOutcome& outcome, const Machine& m, const std::string& prefix, Lines& lines) {
-  lines.emplace_back(
-      m.instance,
-      fmt::format("{}: {} in {} at {} GHz, timing {}; {}", m.preset, counted(m.params.machine.shape.sms(), "SM", "SMs"),
-                  count_of(m.params.machine.shape.gpcs.size(), "GPC", "GPCs"), m.params.machine.clock,
-                  gpu::name_of(m.params.machine.timing), m.why));
+  lines.emplace_back(m.instance, fmt::format("{}: {} in {} at {} GHz, timing {}; {}", m.preset,
+                                             counted(m.params.machine.shape.sms(), "SM", "SMs"),
+                                             count_of(m.params.machine.shape.gpcs.size(), "GPC", "GPCs"),
+                                             m.params.machine.clock, gpu::name_of(m.params.machine.timing), m.why));
   std::string changed;
   for (const ParamEntry& entry : m.entries) {
     if (entry.origin.kind == Origin::Kind::file || entry.origin.kind == Origin::Kind::command_line) {

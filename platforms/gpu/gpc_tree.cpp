@@ -40,7 +40,6 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
     place.sms = machine.topology.sms();
     place.gpc = gpc.numbers.gpc;
     place.in_gpc = protocol::SmInGpc(in_gpc);
-    place.mpcs = static_cast<std::uint32_t>(places.size());
     place.bulk_queue = params.tmau.queue;
     place.bulk_way = params.tmau.input;
     place.share_receivers = params.tmau.share_receivers;
@@ -147,7 +146,7 @@ void Gpc::wire(const arch::Topology::Gpc& shape) {
   }
   for (std::uint32_t bit = 0; bit < sms.size(); ++bit) {
     sm::Sm& sm = *sms[bit];
-    for (std::uint32_t m = 0; m < mpcs.size(); ++m) mpcs[m]->entry_out.bind(sm.entry_in[m]);
+    for (gpc::Mpc* mpc : mpcs) mpc->entry_out.bind(sm.entry_in);
     sm.dsmem_out.bind(network.request_in[bit]);
     network.request_out.bind(sm.dsmem_in);
     sm.reply_out.bind(network.reply_in[bit]);

@@ -9,6 +9,7 @@
 #include "arch/address_map.h"
 #include "arch/topology.h"
 #include "arch/virtual_map.h"
+#include "common/block.h"
 #include "common/packet_socket.h"
 #include "gpc/gpm.h"
 #include "gpc/mpc.h"
@@ -58,8 +59,8 @@ class Tpc : public sc_core::sc_module {
   Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::string& path, std::uint32_t number);
   ~Tpc() override;
 
-  std::vector<std::unique_ptr<gpc::Mpc>> mpcs;  // one for each SM, or one for all
-  std::vector<std::unique_ptr<sm::Sm>> sms;
+  Children<gpc::Mpc> mpcs;  // one for each SM, or one for all
+  Children<sm::Sm> sms;
 };
 
 class Cpc : public sc_core::sc_module {
@@ -68,7 +69,7 @@ class Cpc : public sc_core::sc_module {
   Cpc(const sc_core::sc_module_name& name, const GpcContext& gpc, std::uint32_t number);
   ~Cpc() override;
 
-  std::vector<std::unique_ptr<Tpc>> tpcs;  // in the order of the GPC's masks
+  Children<Tpc> tpcs;  // in the order of the GPC's masks
 };
 
 class Gpc : public sc_core::sc_module {
@@ -78,8 +79,8 @@ class Gpc : public sc_core::sc_module {
 
   gpc::Gpm gpm;
   gpc::SmNetwork network;
-  std::vector<std::unique_ptr<Cpc>> cpcs;
-  std::vector<std::unique_ptr<tmau::Tmau>> tmaus;  // each serves gpu.tmau.sms SMs, in the order of the GPC's masks
+  Children<Cpc> cpcs;
+  Children<tmau::Tmau> tmaus;  // each serves gpu.tmau.sms SMs, in the order of the GPC's masks
 
   // The unit of an SM, and its place among those of the unit.
   tmau::Tmau& tmau_of(std::uint32_t in_gpc) { return *tmaus[in_gpc / sms_per_tmau_]; }
@@ -107,7 +108,7 @@ class MemorySystem : public sc_core::sc_module {
   memory::OwnerAccounts owners;
   memory::BandwidthControl bandwidth;
   memory::Crossbar crossbar;
-  std::vector<std::unique_ptr<memory::L2Slice>> slices;
+  Children<memory::L2Slice> slices;
   std::unique_ptr<memory::Hbm> hbm;  // null if another memory is attached
 };
 
@@ -129,7 +130,7 @@ class MmuSystem {
 
  private:
   memory::Mmu mmu_;
-  std::vector<std::unique_ptr<memory::GpcMmu>> gpcs_;
+  Children<memory::GpcMmu> gpcs_;
   std::vector<std::uint32_t> sms_;  // by GPC
 };
 

@@ -7,6 +7,7 @@
 
 #include "arch/gpu_observation.h"
 #include "arch/kernel_object.h"
+#include "common/block.h"
 #include "common/packet_socket.h"
 #include "copy/copy_engines.h"
 #include "cwd/cwd.h"
@@ -106,7 +107,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   std::unique_ptr<MmuSystem> mmu;           // null: addresses are not translated
   std::unique_ptr<power::PowerUnit> power;  // null: energy is not counted
   sm::LoadBatch batch;                      // of SMs whose accesses are calls
-  std::vector<std::unique_ptr<Gpc>> gpcs;
+  Children<Gpc> gpcs;
 
  private:
   void wire();
@@ -171,8 +172,7 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
   // What tensor memory access units take for an address: a virtual one may lie above device memory.
   const std::uint64_t tensor_memory = params.mmu.enabled ? std::uint64_t{1} << arch::kVirtualBits : memory.map.bytes();
   const MachineContext machine{domain, params, seed, codes, memory.map, topology, tensor_memory, params.cga_memory(),
-                               nested,
-                               &batch};
+                               nested, &batch};
   const auto parts = arch::virtual_parts(topology, std::vector<bool>(topology.sms(), true));  // all TPCs are usable
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
     const std::string gpc_name = fmt::format("gpc{}", g);

@@ -1,5 +1,5 @@
-// How fast the model is: what a line of memory, an access to another CTA's shared memory and a CTA cost the computer, in
-// activations of a bare SC_METHOD. docs/results/speed.md has what it prints.
+// How fast the model is: what a line of memory, an access to another CTA's shared memory and a CTA cost the computer,
+// in activations of a bare SC_METHOD. docs/results/speed.md has what it prints.
 //
 //   heddle_speed_bench [--rounds N] [--only TEXT]   a row for each measurement whose name contains the text
 //   heddle_speed_bench --list                       their names

@@ -34,8 +34,8 @@ __attribute__((noinline)) inline double timed(const std::function<void()>& work)
 }
 
 // Loads that follow each other, four under way at a time: of the lines of device memory from an address on, dealt out
-// to all warps, or of the shared memory of the next CTA of the cluster. Written for speed: what is timed is the machine,
-// not the program.
+// to all warps, or of the shared memory of the next CTA of the cluster. Written for speed: what is timed is the
+// machine, not the program.
 class StreamReads final : public arch::WarpProgram {
  public:
   struct Range {
@@ -75,9 +75,9 @@ class StreamReads final : public arch::WarpProgram {
     operation.destination = demands_[state.pc % kInFlight].writes.front().first;
     std::uint64_t base = range_.base;
     if (range_.cluster) {
-      base = arch::dsmem_address((place.rank + 1) % place.cluster_size,
-                                 static_cast<std::uint32_t>(range_.base +
-                                     (state.pc + place.warp) % pieces_ * width_ * arch::kWarpLanes));
+      base = arch::dsmem_address(
+          (place.rank + 1) % place.cluster_size,
+          static_cast<std::uint32_t>(range_.base + (state.pc + place.warp) % pieces_ * width_ * arch::kWarpLanes));
     } else {
       const std::uint64_t me = place.cta * place.warps + place.warp;
       base += (state.pc * range_.warps + me) % pieces_ * width_ * arch::kWarpLanes;
@@ -147,8 +147,7 @@ inline Spent read_neighbours(const std::string& timing, std::uint64_t accesses) 
   const std::uint64_t warps = std::uint64_t{ctas} * 8;
   const auto loads = static_cast<std::uint32_t>(accesses / warps + 1);
   const auto program = std::make_shared<StreamReads>(loads, std::uint8_t{4}, range);
-  const double seconds =
-      timed([&] { lab.run(program, {ctas, 1, 1}, {256, 1, 1}, 200 * 1024, test::clusters_of(2)); });
+  const double seconds = timed([&] { lab.run(program, {ctas, 1, 1}, {256, 1, 1}, 200 * 1024, test::clusters_of(2)); });
   return {loads * warps, seconds};
 }
 
@@ -165,8 +164,8 @@ inline Spent copy_tiles(const std::string& timing, std::uint64_t lines) {
   shape.k = static_cast<std::uint32_t>((lines / per_depth + 1) * test::TensorGemm::kDepth);
   const test::TensorGemm gemm(shape, 1 << 20);
   gemm.write_descriptors(lab);
-  const protocol::SubmitPacket packet = lab.packet(gemm.program(), gemm.grid(), test::TensorGemm::block(),
-                                                   test::TensorGemm::shared(), 0, gemm.cluster());
+  const protocol::SubmitPacket packet =
+      lab.packet(gemm.program(), gemm.grid(), test::TensorGemm::block(), test::TensorGemm::shared(), 0, gemm.cluster());
   const double seconds = timed([&] {
     lab.submit(packet);
     test::run_until_idle();

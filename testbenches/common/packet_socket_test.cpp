@@ -220,6 +220,48 @@ TEST_CASE("blocking transport enters a packet too, with its delay, and does not 
   CHECK(receiver.arrivals.size() == 2);
 }
 
+// As MPCs tell an SM of CTAs of clusters.
+TEST_CASE("many senders share a receiver that is for many, without credits", "[packet_socket]") {
+  SimFixture sim;
+  Observation observation{"gpu0"};
+  Domain domain("domain", 1.0, TimingMode::at, 1000, observation);
+  struct Hall final : sc_core::sc_module {
+    Hall(const sc_core::sc_module_name& name, Domain& d)
+        : sc_core::sc_module(name), domain(d), in("in", d, 0, CreditReturn::on_receipt, PacketSenders::many) {
+      in.on_packet<Hall, &Hall::receive>(*this);
+    }
+    void receive(const Launch& packet, std::uint32_t) { arrivals.push_back({domain.now(), packet.number}); }
+    Domain& domain;
+    PacketIn<Launch> in;
+    Arrivals arrivals;
+  } hall("hall", domain);
+  Sender near("near", domain, 2, kUnlimitedCredits);
+  Sender far("far", domain, 5, kUnlimitedCredits);
+  Sender credited("credited", domain, 2, 3);
+  for (Sender* sender : {&near, &far, &credited}) sender->out.bind(hall.in);
+  Agenda agenda(domain);
+  agenda.at(10, [&] {
+    far.out.send({1});
+    near.out.send({2});
+  });
+  agenda.at(11, [&] { near.out.send({3}); });
+  agenda.at(20, [&] { CHECK_THROWS_AS(credited.out.send({4}), CheckFailed); });
+  run_until_idle();
+  CHECK(hall.arrivals == Arrivals{{12, 2}, {13, 3}, {15, 1}});
+}
+
+TEST_CASE("two senders at a receiver for one are an error of wiring", "[packet_socket]") {
+  SimFixture sim;
+  Observation observation{"gpu0"};
+  Domain domain("domain", 1.0, TimingMode::at, 1000, observation);
+  Receiver receiver("receiver", domain, 1);
+  Sender one("one", domain, 2, 1);
+  Sender two("two", domain, 2, 1);
+  one.out.bind(receiver.in);
+  two.out.bind(receiver.in);
+  CHECK_THAT(failure_of([] { test::start(); }), Contains("two senders") && Contains("receiver.in"));
+}
+
 TEST_CASE("a link between two clocks: each end counts in its own", "[packet_socket]") {
   for (const Cycle run_ahead : {0, 1000}) {
     SimFixture sim;

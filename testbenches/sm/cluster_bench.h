@@ -46,7 +46,7 @@ struct ClusterBench {
       l2.push_back(std::make_unique<FakeL2>(("l2_" + std::to_string(i)).c_str(), domain, 1 << 20));
       gpc.start_out.bind(sm.start_in);
       gpc.abort_out.bind(sm.abort_in);
-      gpc.entry_out.bind(sm.entry_in[0]);
+      gpc.entry_out.bind(sm.entry_in);
       gpc.order_out.bind(sm.order_in);
       sm.exit_out.bind(gpc.exit_in[i]);
       sm.notice_out.bind(gpc.notice_in[i]);

@@ -32,7 +32,7 @@ struct NoClusters : sc_core::sc_module {
         entry_out("entry_out", domain, 0, kUnlimitedCredits),
         request_out("request_out", domain, 0, kUnlimitedCredits),
         reply_out("reply_out", domain, 0, kUnlimitedCredits) {
-    for (auto& socket : sm.entry_in) entry_out.bind(socket);
+    entry_out.bind(sm.entry_in);
     request_out.bind(sm.dsmem_in);
     reply_out.bind(sm.reply_in);
   }
