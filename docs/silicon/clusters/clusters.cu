@@ -1,5 +1,5 @@
 // Where CTAs and clusters go on an empty machine, and how many fit.
-//   clusters PART FOLDER      PART: device, occupancy, map, placement, order, mix
+//   clusters PART FOLDER      PART: device, occupancy, map, placement, order, mix, sweep
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -170,10 +170,10 @@ void occupancy(const std::string& folder) {
     Shape shape;
   };
   const Limited all[] = {
-      {"shared", {"", 32, 227 * 1024, 1}},  {"shared", {"", 32, 113 * 1024, 2}},  {"shared", {"", 32, 75 * 1024, 3}},
-      {"shared", {"", 32, 56 * 1024, 4}},   {"shared", {"", 32, 27 * 1024, 8}},   {"shared", {"", 32, 13 * 1024, 16}},
-      {"shared", {"", 32, 6 * 1024, 32}},   {"slots", {"", 32, 0, 32}},           {"threads", {"", 1024, 0, 2}},
-      {"threads", {"", 512, 0, 4}},         {"threads", {"", 256, 0, 8}},         {"threads", {"", 128, 0, 16}},
+      {"shared", {"", 32, 227 * 1024, 1}}, {"shared", {"", 32, 113 * 1024, 2}}, {"shared", {"", 32, 75 * 1024, 3}},
+      {"shared", {"", 32, 56 * 1024, 4}},  {"shared", {"", 32, 27 * 1024, 8}},  {"shared", {"", 32, 13 * 1024, 16}},
+      {"shared", {"", 32, 6 * 1024, 32}},  {"slots", {"", 32, 0, 32}},          {"threads", {"", 1024, 0, 2}},
+      {"threads", {"", 512, 0, 4}},        {"threads", {"", 256, 0, 8}},        {"threads", {"", 128, 0, 16}},
       {"both", {"", 1024, 227 * 1024, 1}},
   };
   for (const Limited& one : all) {
@@ -302,9 +302,9 @@ void placement(const std::string& folder) {
   warm_up(100);
   const auto sms = static_cast<unsigned>(sm_count());
   const Shape shapes[] = {
-      {"s1", 32, 227 * 1024, 1}, {"s2", 32, 113 * 1024, 2},   {"s4", 32, 56 * 1024, 4},
-      {"s8", 32, 27 * 1024, 8},  {"s16", 32, 13 * 1024, 16},  {"s32", 32, 0, 32},
-      {"b1", 1024, 227 * 1024, 1}, {"b2", 1024, 0, 2},        {"t8", 256, 0, 8},
+      {"s1", 32, 227 * 1024, 1},   {"s2", 32, 113 * 1024, 2},  {"s4", 32, 56 * 1024, 4},
+      {"s8", 32, 27 * 1024, 8},    {"s16", 32, 13 * 1024, 16}, {"s32", 32, 0, 32},
+      {"b1", 1024, 227 * 1024, 1}, {"b2", 1024, 0, 2},         {"t8", 256, 0, 8},
   };
   const unsigned most = sms * 32 + 16;
   Device<Stay> stays(most);
@@ -322,8 +322,7 @@ void placement(const std::string& folder) {
         const int runs = shape.per_sm >= 8 ? 2 : 3;
         for (int run = -1; run < runs; ++run) {
           const Launch launch(shape, ctas, size, kPolicies[policy]);
-          const cudaError_t error =
-              cudaLaunchKernelEx(launch.config(), stay, stays.get(), edges.get(), 120000U);
+          const cudaError_t error = cudaLaunchKernelEx(launch.config(), stay, stays.get(), edges.get(), 120000U);
           if (error != cudaSuccess) {
             std::printf("placement %s of %u, %s: %s\n", shape.name, size, kPolicyNames[policy],
                         cudaGetErrorName(error));
@@ -398,9 +397,9 @@ void order(const std::string& folder) {
     unsigned cluster;
     int runs;
   };
-  const Grid grids[] = {{1, 0, 12},  {4, 0, 12},  {16, 0, 12}, {20, 0, 12}, {64, 0, 12}, {132, 0, 12}, {264, 0, 4},
-                        {1, 1, 4},   {16, 1, 4},  {2, 2, 6},   {6, 2, 6},   {40, 2, 4},  {4, 4, 6},    {12, 4, 6},
-                        {60, 4, 4},  {8, 8, 6},   {24, 8, 6},  {64, 8, 4},  {16, 16, 8}, {48, 16, 8}};
+  const Grid grids[] = {{1, 0, 12}, {4, 0, 12}, {16, 0, 12}, {20, 0, 12}, {64, 0, 12}, {132, 0, 12}, {264, 0, 4},
+                        {1, 1, 4},  {16, 1, 4}, {2, 2, 6},   {6, 2, 6},   {40, 2, 4},  {4, 4, 6},    {12, 4, 6},
+                        {60, 4, 4}, {8, 8, 6},  {24, 8, 6},  {64, 8, 4},  {16, 16, 8}, {48, 16, 8}};
   for (const Shape& shape : shapes) {
     for (const Grid& grid : grids) {
       for (int run = 0; run < grid.runs; ++run) {
@@ -421,7 +420,8 @@ void mix(const std::string& folder) {
   prepare_kernel();
   warm_up(50);
   File out(folder + "/mix.csv");
-  out.print("first_ctas,first_cluster,first_resident,second_ctas,second_cluster,second_beside_first,most_on_an_sm,run\n");
+  out.print(
+      "first_ctas,first_cluster,first_resident,second_ctas,second_cluster,second_beside_first,most_on_an_sm,run\n");
   const auto sms = static_cast<unsigned>(sm_count());
   const unsigned most = sms * 32;
   cudaStream_t one = nullptr;
@@ -477,6 +477,39 @@ void mix(const std::string& folder) {
   CHECK(cudaStreamDestroy(two));
 }
 
+// ---- sweep: grids of every size up to a full machine ----
+
+void sweep(const std::string& folder) {
+  prepare_kernel();
+  warm_up(50);
+  File out(folder + "/sweep.csv");
+  out.print("shape,cluster,clusters,sms,timer_ns\n");
+  constexpr unsigned kMost = 1100;
+  Device<Stay> stays(kMost);
+  Device<Edge> edges(static_cast<size_t>(kMost) * kEdges);
+  const auto sms = static_cast<unsigned>(sm_count());
+  const Shape shapes[] = {{"s1", 32, 227 * 1024, 1}, {"s2", 32, 113 * 1024, 2}};
+  for (const Shape& shape : shapes) {
+    for (const unsigned cluster : {0U, 1U, 2U, 3U, 4U, 8U, 16U}) {
+      const unsigned size = std::max(1U, cluster);
+      const unsigned step = shape.per_sm == 1 || size > 2 ? 1 : 5;
+      for (unsigned count = 1; count * size <= sms * shape.per_sm; count += step) {
+        const Launch launch(shape, count * size, cluster, 0);
+        CHECK(cudaLaunchKernelEx(launch.config(), stay, stays.get(), edges.get(), 30000U));
+        CHECK(cudaDeviceSynchronize());
+        const auto host = stays.read(count * size);
+        u64 zero = host[0].timer;
+        for (const Stay& one : host) zero = std::min(zero, one.timer);
+        out.print("%s,%u,%u,", shape.name, cluster, count);
+        for (const Stay& one : host) out.print(" %u", one.sm);
+        out.print(",");
+        for (const Stay& one : host) out.print(" %llu", one.timer - zero);
+        out.print("\n");
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -492,6 +525,7 @@ int main(int argc, char** argv) {
   if (is("placement")) return part("placement", [&] { placement(folder); });
   if (is("order")) return part("order", [&] { order(folder); });
   if (is("mix")) return part("mix", [&] { mix(folder); });
+  if (is("sweep")) return part("sweep", [&] { sweep(folder); });
   std::fprintf(stderr, "no part %s\n", argv[1]);
   return 2;
 }

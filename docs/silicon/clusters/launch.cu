@@ -202,8 +202,9 @@ void warps(const std::string& folder) {
 void turnover(const std::string& folder) {
   warm_up(50);
   File out(folder + "/turnover.csv");
-  out.print("registers,threads,shared,cluster,gaps,min_cycles,median_cycles,mean_cycles,max_cycles,"
-            "median_cycles_after_the_first_warp_by_warp\n");
+  out.print(
+      "registers,threads,shared,cluster,gaps,min_cycles,median_cycles,mean_cycles,max_cycles,"
+      "median_cycles_after_the_first_warp_by_warp\n");
   constexpr unsigned kMost = 132 * 24;
   Device<Mark> marks(kMost);
   Device<u64> clocks(kMost * 32);
@@ -229,9 +230,8 @@ void turnover(const std::string& folder) {
             }
           }
           auto host = marks.read(ctas);
-          std::sort(host.begin(), host.end(), [](const Mark& a, const Mark& b) {
-            return a.sm != b.sm ? a.sm < b.sm : a.clock < b.clock;
-          });
+          std::sort(host.begin(), host.end(),
+                    [](const Mark& a, const Mark& b) { return a.sm != b.sm ? a.sm < b.sm : a.clock < b.clock; });
           for (size_t i = 1; i < host.size(); ++i) {
             if (host[i].sm != host[i - 1].sm) continue;
             gaps.push_back(static_cast<double>(static_cast<long long>(host[i].clock - host[i - 1].end_clock)));
@@ -252,8 +252,9 @@ void turnover(const std::string& folder) {
 void rates(const std::string& folder) {
   warm_up(50);
   File out(folder + "/rates.csv");
-  out.print("registers,threads,shared,cluster,ctas_per_sm,odd_after_even_median_cycles,next_on_sm_min_cycles,"
-            "next_on_sm_median_cycles,next_on_sm_mean_cycles,first_to_last_median_ns\n");
+  out.print(
+      "registers,threads,shared,cluster,ctas_per_sm,odd_after_even_median_cycles,next_on_sm_min_cycles,"
+      "next_on_sm_median_cycles,next_on_sm_mean_cycles,first_to_last_median_ns\n");
   Device<Mark> marks(132 * 32);
   for (const auto& [kernel, most] : sized_kernels()) {
     prepare(kernel);
@@ -280,9 +281,8 @@ void rates(const std::string& folder) {
               last = std::max(last, mark.timer);
             }
             all.push_back(static_cast<double>(last - first));
-            std::sort(host.begin(), host.end(), [](const Mark& a, const Mark& b) {
-              return a.sm != b.sm ? a.sm < b.sm : a.clock < b.clock;
-            });
+            std::sort(host.begin(), host.end(),
+                      [](const Mark& a, const Mark& b) { return a.sm != b.sm ? a.sm < b.sm : a.clock < b.clock; });
             std::vector<u64> began(132, 0);
             for (size_t i = 0; i < host.size(); ++i) {
               if (i > 0 && host[i].sm == host[i - 1].sm) {
@@ -363,8 +363,9 @@ Offset compare_clocks(Mailbox* box, u64& zero) {
 
 void startup(const std::string& folder) {
   File out(folder + "/startup.csv");
-  out.print("what,registers,threads,shared,ctas,cluster,runs,call_to_first_min_ns,call_to_first_median_ns,"
-            "return_to_first_median_ns,first_to_last_cta_median_ns,round_trip_ns\n");
+  out.print(
+      "what,registers,threads,shared,ctas,cluster,runs,call_to_first_min_ns,call_to_first_median_ns,"
+      "return_to_first_median_ns,first_to_last_cta_median_ns,round_trip_ns\n");
   Mailbox* box = nullptr;
   CHECK(cudaHostAlloc(&box, sizeof(Mailbox), cudaHostAllocMapped));
   constexpr unsigned kMost = 132 * 32;
@@ -464,12 +465,14 @@ struct Variant {
 void gaps(const std::string& folder) {
   warm_up(50);
   File out(folder + "/gaps.csv");
-  out.print("way,ctas,threads,shared,cluster,kernel_cycles,gaps,"
-            "end_to_first_min_ns,end_to_first_median_ns,end_to_first_mean_ns,"
-            "end_to_past_wait_min_ns,end_to_past_wait_median_ns,end_to_past_wait_mean_ns,"
-            "pitch_min_ns,pitch_median_ns,pitch_mean_ns,same_sm,cycles_min,cycles_median\n");
+  out.print(
+      "way,ctas,threads,shared,cluster,kernel_cycles,gaps,"
+      "end_to_first_min_ns,end_to_first_median_ns,end_to_first_mean_ns,"
+      "end_to_past_wait_min_ns,end_to_past_wait_median_ns,end_to_past_wait_mean_ns,"
+      "pitch_min_ns,pitch_median_ns,pitch_mean_ns,same_sm,cycles_min,cycles_median\n");
   const Variant variants[] = {
-      {"stream", Way::kStream, false, kNever},        {"graph", Way::kGraph, false, kNever},
+      {"stream", Way::kStream, false, kNever},
+      {"graph", Way::kGraph, false, kNever},
       {"two streams", Way::kTwoStreams, false, kNever},
       {"dependent no trigger", Way::kStream, true, kNever},
       {"dependent trigger after wait", Way::kStream, true, kAfterWait},
@@ -479,8 +482,16 @@ void gaps(const std::string& folder) {
       {"graph dependent trigger first", Way::kGraph, true, kFirst},
   };
   const Config configs[] = {
-      {1, 32, 0, 0},    {1, 1024, 0, 0},  {1, 32, kWholeShared, 0},  {132, 32, 0, 0},       {132, 32, kWholeShared, 0},
-      {132, 1024, 0, 0}, {132, 1024, kWholeShared, 0}, {1056, 256, 0, 0}, {132, 128, 0, 2}, {128, 128, 0, 8},
+      {1, 32, 0, 0},
+      {1, 1024, 0, 0},
+      {1, 32, kWholeShared, 0},
+      {132, 32, 0, 0},
+      {132, 32, kWholeShared, 0},
+      {132, 1024, 0, 0},
+      {132, 1024, kWholeShared, 0},
+      {1056, 256, 0, 0},
+      {132, 128, 0, 2},
+      {128, 128, 0, 8},
       {112, 128, kWholeShared, 8},
   };
   Kernel plain = probe<0, 1024, false>;
@@ -621,8 +632,8 @@ void gaps(const std::string& folder) {
             CHECK(cudaEventElapsedTime(&ms, begin, end));
             if (run >= 0) each.push_back(1e6 * static_cast<double>(ms) / kMany);
           }
-          pitches.print("%s,%s,%u,%u,%d,%.1f,%.1f\n", empty ? "empty" : "two clocks", graphed ? "graph" : "stream", ctas,
-                        threads, kMany, minimum(each), median(each));
+          pitches.print("%s,%s,%u,%u,%d,%.1f,%.1f\n", empty ? "empty" : "two clocks", graphed ? "graph" : "stream",
+                        ctas, threads, kMany, minimum(each), median(each));
           if (executable != nullptr) CHECK(cudaGraphExecDestroy(executable));
           if (graph != nullptr) CHECK(cudaGraphDestroy(graph));
         }
@@ -654,8 +665,10 @@ void alternate(const std::string& folder) {
       {"one function", {probe<0, 1024, false>, probe<0, 1024, false>}, {100, 100}, {0, 0}},
       {"two functions", {probe<0, 1024, false>, probe<44, 1024, false>}, {100, 100}, {0, 0}},
       {"two functions; carveout 100 and 0", {probe<0, 1024, false>, probe<44, 1024, false>}, {100, 0}, {0, 0}},
-      {"two functions; shared 227 KiB and 0; carveout default", {probe<0, 1024, false>, probe<44, 1024, false>},
-       {-1, -1}, {kWholeShared, 0}},
+      {"two functions; shared 227 KiB and 0; carveout default",
+       {probe<0, 1024, false>, probe<44, 1024, false>},
+       {-1, -1},
+       {kWholeShared, 0}},
   };
   for (const Pair& pair : pairs) {
     for (int i = 0; i < 2; ++i) {

@@ -7,19 +7,18 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cuda_runtime.h>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include <cuda_runtime.h>
-
-#define CHECK(call)                                                                                         \
-  do {                                                                                                      \
-    const cudaError_t check_error = (call);                                                                 \
-    if (check_error != cudaSuccess) {                                                                       \
-      throw std::runtime_error(std::string(#call) + " at line " + std::to_string(__LINE__) + ": " +         \
-                               cudaGetErrorName(check_error) + ", " + cudaGetErrorString(check_error));     \
-    }                                                                                                       \
+#define CHECK(call)                                                                                     \
+  do {                                                                                                  \
+    const cudaError_t check_error = (call);                                                             \
+    if (check_error != cudaSuccess) {                                                                   \
+      throw std::runtime_error(std::string(#call) + " at line " + std::to_string(__LINE__) + ": " +     \
+                               cudaGetErrorName(check_error) + ", " + cudaGetErrorString(check_error)); \
+    }                                                                                                   \
   } while (false)
 
 using u64 = unsigned long long;
@@ -108,12 +107,12 @@ inline double mean(const std::vector<double>& values) {
   return values.empty() ? NAN : sum / static_cast<double>(values.size());
 }
 
-constexpr int kEdges = 48;           // steps of the timer that a CTA notes
+constexpr int kEdges = 48;            // steps of the timer that a CTA notes
 constexpr unsigned kEdgePause = 800;  // cycles at least between two of them
 
 struct Stay {
-  u64 clock;  // at the first instruction
-  u64 timer;  // just after
+  u64 clock;        // at the first instruction
+  u64 timer;        // just after
   unsigned length;  // cycles until the last instruction
   unsigned sm;
   unsigned rank;
