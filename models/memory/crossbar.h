@@ -69,6 +69,7 @@ class Crossbar : public Block, private CrossbarRequests::Poster, private LineSou
   bool find(LineRead& read, std::uint32_t port) override;
   void take(LineRead& read, std::uint32_t port) override;
   void warm(const LineRead& read, std::uint32_t port, bool line) const override;
+  void pass_on(LineParcel& parcel, std::uint32_t receiver, std::uint32_t port) override;
   void end_of_elaboration() override;
   void count_request(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk, std::uint32_t bytes);
   void count_response(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk, std::uint32_t bytes);
