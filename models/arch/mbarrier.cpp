@@ -120,6 +120,11 @@ MbarrierResult mbarrier_complete(std::uint64_t& object, std::uint64_t bytes) {
   return store(object, barrier, end_of_phase(barrier));
 }
 
+bool mbarrier_ends_within(std::uint64_t object, std::uint64_t bytes) {
+  const Mbarrier barrier = decode(object);
+  return barrier.pending == 0 && barrier.tx > 0 && static_cast<std::uint64_t>(barrier.tx) < bytes;
+}
+
 MbarrierTest mbarrier_test(std::uint64_t object, std::uint64_t parity) {
   const Mbarrier barrier = decode(object);
   if (!usable(barrier) || parity > 1) return MbarrierTest::wrong;

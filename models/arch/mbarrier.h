@@ -41,6 +41,8 @@ MbarrierResult mbarrier_arrive(std::uint64_t& object, std::uint64_t count, std::
                                std::uint32_t* parity = nullptr);
 MbarrierResult mbarrier_expect(std::uint64_t& object, std::uint64_t bytes);
 MbarrierResult mbarrier_complete(std::uint64_t& object, std::uint64_t bytes);
+// Whether a part of these bytes could end the phase: then they count one part after the other.
+bool mbarrier_ends_within(std::uint64_t object, std::uint64_t bytes);
 
 enum class MbarrierTest : std::uint8_t { waits, passed, wrong };
 // Has the phase of that parity completed? It has if it is not that of the current phase: an older one cannot be told

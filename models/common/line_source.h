@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/cycle.h"
+#include "common/error.h"
 
 namespace heddle {
 
@@ -29,11 +30,24 @@ struct LineRead {
   std::uint8_t promoted = 0;    // sectors that memory is to give as well if the read misses the cache
   bool translated = false;      // noted by find(): it has a page
   Cycle when = 0;               // of departure and, after take(), of arrival
+
+  // A read for several: a bit for each receiver, as the source numbers them, and where the cycles at which the bytes
+  // come to them go, in the order of the bits. `when` is then the cycle at which the port itself has its own, or hears
+  // of them. The bytes go to the receivers with pass_on(). Memory that refuses the read brings them nothing.
+  std::uint64_t receivers = 0;
+  Cycle* arrivals = nullptr;
+
   // After take(): the whole line, of which the bytes of the sectors count, until somebody else is served. Null: memory
   // has refused it.
   const std::uint8_t* bytes = nullptr;
   std::uint64_t physical_address = 0;  // noted by find() and warm(); the initiator sets it to the address
   LinePlace at;                        // noted by find() and warm()
+};
+
+// Lines that reads for several have brought to one of the receivers; both ends know what it is.
+class LineParcel {
+ protected:
+  ~LineParcel() = default;
 };
 
 class LineSource {
@@ -45,6 +59,11 @@ class LineSource {
   virtual void take(LineRead& read, std::uint32_t port) = 0;
   // Soon the line will be asked for: fetches into the computer's caches, first what leads to it and then itself.
   virtual void warm(LineRead& read, std::uint32_t port, bool line) const = 0;
+  // Hands over to a receiver what reads for several have brought it, all of it before the first arrives. The parcel is
+  // the initiator's, and valid inside this call.
+  virtual void pass_on(LineParcel& /*parcel*/, std::uint32_t /*receiver*/, std::uint32_t /*port*/) {
+    HEDDLE_CHECK(false, "lines for several were read where nobody copies them");
+  }
 
  protected:
   ~LineSource() = default;
@@ -59,6 +78,7 @@ struct LinePort {
   bool find(LineRead& read) const { return source->find(read, port); }
   void take(LineRead& read) const { source->take(read, port); }
   void warm(LineRead& read, bool line) const { source->warm(read, port, line); }
+  void pass_on(LineParcel& parcel, std::uint32_t receiver) const { source->pass_on(parcel, receiver, port); }
 };
 
 }  // namespace heddle

@@ -50,9 +50,9 @@ inline std::uint32_t dsmem_bytes(const protocol::DsmemPacket& packet, bool reply
   return kDsmemHeaderBytes + (carries ? request.get_data_length() : 0);
 }
 
-// A fill carries the bytes that it stands for; an acknowledgement is a header.
+// A fill carries the bytes that it stands for; an acknowledgement is a header for each line that it is told at once.
 inline std::uint32_t peer_bytes(const protocol::BulkPeerPacket& packet) {
-  if (packet.kind == protocol::BulkPeerPacket::Kind::acknowledge) return kDsmemHeaderBytes;
+  if (packet.kind == protocol::BulkPeerPacket::Kind::acknowledge) return kDsmemHeaderBytes * packet.count;
   return kDsmemHeaderBytes + packet.data.request->extension.bulk.get().piece.bytes;
 }
 

@@ -191,6 +191,7 @@ void Crossbar::end_of_elaboration() {
 }
 
 bool Crossbar::find(LineRead& read, std::uint32_t port) {
+  if (read.receivers != 0 && !responses_.multicast().knows(read.receivers, port / 2)) return false;
   place(read, port);
   const LinePort& lines = slice_lines_[read.at.slice];
   return lines.offered() && lines.find(read);
@@ -201,15 +202,19 @@ void Crossbar::take(LineRead& read, std::uint32_t port) {
   const bool bulk = port % 2 != 0;
   const LinePort& lines = slice_lines_[read.at.slice];
   const std::uint32_t asked = header_bytes_ + read.carried;
-  const std::uint32_t data = bits::count4(read.sectors) * arch::kSectorBytes;
-  const std::uint32_t answered = std::max(data, header_bytes_) + read.carried;
+  const auto answered = [&] {
+    const std::uint32_t data = read.bytes == nullptr ? 0 : bits::count4(read.sectors) * arch::kSectorBytes;
+    return std::max(data, header_bytes_) + read.carried;
+  };
+  const auto copied = [&] { return read.receivers != 0 && read.bytes != nullptr; };
   if (calendars_ == nullptr) {
     if (owners_ != nullptr) owners_->of(read.subcontext).request_bytes.add(asked);
     const Cycle way = latency(sm, read.at.slice);
     read.when += way;
     lines.take(read);
     read.when += way;
-    if (owners_ != nullptr) owners_->of(read.subcontext).response_bytes.add(answered);
+    if (owners_ != nullptr) owners_->of(read.subcontext).response_bytes.add(answered());
+    if (copied()) responses_.multicast().deliver(read);
     return;
   }
   const std::uint32_t gpc = routes_.gpc_of_sm(sm);
@@ -219,11 +224,22 @@ void Crossbar::take(LineRead& read, std::uint32_t port) {
   count_request(gpc, read.at.slice, read.subcontext, bulk, asked);
   lines.take(read);
   const Cycle begin = read.when;
-  read.when = calendars_->response(sm, read.at.slice, answered, bulk, begin);
+  const std::uint32_t bytes = answered();
+  count_response(gpc, read.at.slice, read.subcontext, bulk, bytes);
+  if (copied()) {
+    const Cycle at_gpc = calendars_->to_gpc(gpc, read.at.slice, bytes, begin);
+    read.when = responses_.multicast().deliver(read, sm, at_gpc, bytes, *calendars_);
+  } else {
+    read.when = calendars_->response(sm, read.at.slice, bytes, bulk, begin);
+    response_counters_.multicasts.links.all.add(bytes);
+    if (bulk) response_counters_.multicasts.links.bulk.add(bytes);
+  }
   response_counters_.cycles.add(read.when - begin);
-  count_response(gpc, read.at.slice, read.subcontext, bulk, answered);
-  response_counters_.multicasts.links.all.add(answered);
-  if (bulk) response_counters_.multicasts.links.bulk.add(answered);
+}
+
+void Crossbar::pass_on(LineParcel& parcel, std::uint32_t receiver, std::uint32_t port) {
+  auto& lines = static_cast<protocol::BulkLines&>(parcel);  // NOLINT(*-static-cast-downcast): a TMAU's
+  responses_.multicast().pass_on(lines, port / 2, receiver);
 }
 
 void Crossbar::warm(LineRead& read, std::uint32_t port, bool line) const {

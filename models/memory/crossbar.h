@@ -69,6 +69,7 @@ class Crossbar : public Block, private CrossbarRequests::Poster, private LineSou
   bool find(LineRead& read, std::uint32_t port) override;
   void take(LineRead& read, std::uint32_t port) override;
   void warm(LineRead& read, std::uint32_t port, bool line) const override;
+  void pass_on(LineParcel& parcel, std::uint32_t receiver, std::uint32_t port) override;
   void end_of_elaboration() override;
   // Where the line lies, if that is not known.
   void place(LineRead& read, std::uint32_t port) const {

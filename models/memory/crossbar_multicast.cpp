@@ -1,5 +1,6 @@
 #include "memory/crossbar_multicast.h"
 
+#include <algorithm>
 #include <typeinfo>
 
 #include "common/bits.h"
@@ -24,8 +25,7 @@ CrossbarMulticast::CrossbarMulticast(const char* name, Timebase& timebase, const
 bool CrossbarMulticast::accepts(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
                                 std::uint32_t sm) const {
   if (payload.get_response_status() != tlm::TLM_OK_RESPONSE) return false;
-  const std::uint32_t sms = topology_.gpc(topology_.sm(sm).gpc).sms;
-  const bool known = sms >= 64 || extension.multicast >> sms == 0;
+  const bool known = knows(extension.multicast, sm);
   const bool reads = extension.action == protocol::MemoryAction::plain && payload.is_read();
   if (known && reads && typeid(payload) == typeid(protocol::MemoryRequest)) return true;
   payload.set_response_status(tlm::TLM_COMMAND_ERROR_RESPONSE);
@@ -112,8 +112,10 @@ void CrossbarMulticast::deliver(tlm::tlm_generic_payload& payload, const protoco
   bits::for_each(extension.multicast, [&](std::uint32_t bit) { send_copy(payload, gpc.sm_ids[bit], bit, arrival); });
 }
 
-Cycle CrossbarMulticast::deliver(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
-                                 std::uint32_t sm, Cycle when, std::uint32_t bytes, CrossbarCalendars& calendars) {
+// `when`: at the GPC's link. arrives(bit, SM, cycle) for each receiver.
+template <class Arrives>
+Cycle CrossbarMulticast::copy_all(std::uint64_t receivers, std::uint32_t sm, Cycle when, std::uint32_t bytes,
+                                  std::uint32_t carried, CrossbarCalendars& calendars, Arrives&& arrives) {
   const arch::Topology::Gpc& gpc = topology_.gpc(topology_.sm(sm).gpc);
   counters_.reads.add();
   when += calendars.round_trip();
@@ -123,12 +125,44 @@ Cycle CrossbarMulticast::deliver(tlm::tlm_generic_payload& payload, const protoc
     counters_.links.bulk.add(size);
     return calendars.copy(target, size, when);
   };
-  bits::for_each(extension.multicast, [&](std::uint32_t bit) {
-    const Cycle arrival = make(gpc.sm_ids[bit], bytes);
-    if (gpc.sm_ids[bit] == sm) own = arrival;
-    send_copy(payload, gpc.sm_ids[bit], bit, arrival);
+  bits::for_each(receivers, [&](std::uint32_t bit) {
+    const std::uint32_t target = gpc.sm_ids[bit];
+    const Cycle arrival = make(target, bytes);
+    if (target == sm) own = arrival;
+    arrives(bit, target, arrival);
   });
-  return own != kNever ? own : make(sm, header_bytes_ + extension.carried);
+  return own != kNever ? own : make(sm, header_bytes_ + carried);
+}
+
+Cycle CrossbarMulticast::deliver(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
+                                 std::uint32_t sm, Cycle when, std::uint32_t bytes, CrossbarCalendars& calendars) {
+  return copy_all(
+      extension.multicast, sm, when, bytes, extension.carried, calendars,
+      [&](std::uint32_t bit, std::uint32_t target, Cycle arrival) { send_copy(payload, target, bit, arrival); });
+}
+
+Cycle CrossbarMulticast::deliver(const LineRead& read, std::uint32_t sm, Cycle when, std::uint32_t bytes,
+                                 CrossbarCalendars& calendars) {
+  Cycle* to = read.arrivals;
+  return copy_all(read.receivers, sm, when, bytes, read.carried, calendars,
+                  [&](std::uint32_t, std::uint32_t, Cycle arrival) {
+                    counters_.copies.add();
+                    *to++ = arrival;
+                  });
+}
+
+void CrossbarMulticast::deliver(const LineRead& read) {
+  const std::uint32_t copies = bits::count(read.receivers);
+  counters_.reads.add();
+  counters_.copies.add(copies);
+  std::fill_n(read.arrivals, copies, read.when);
+}
+
+void CrossbarMulticast::pass_on(const protocol::BulkLines& lines, std::uint32_t sm, std::uint32_t receiver) {
+  protocol::BulkDataPacket packet;
+  packet.sm = protocol::SmInGpc(receiver);
+  packet.lines = &lines;
+  receivers_[topology_.gpc(topology_.sm(sm).gpc).sm_ids[receiver]]->send_at(lines.last, packet);
 }
 
 void CrossbarMulticast::expect(std::uint32_t gpc, Cycle when) {

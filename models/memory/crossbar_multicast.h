@@ -6,6 +6,7 @@
 
 #include "arch/topology.h"
 #include "common/index_pool.h"
+#include "common/line_source.h"
 #include "common/link_network.h"
 #include "common/packet_port.h"
 #include "common/timebase.h"
@@ -65,6 +66,15 @@ class CrossbarMulticast final : private EventHandler {
   // own, or hears of them.
   Cycle deliver(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension, std::uint32_t sm,
                 Cycle when, std::uint32_t bytes, CrossbarCalendars& calendars);
+  // The same without a payload, whose copies arrive at `arrivals`, in the order of the receivers.
+  bool knows(std::uint64_t receivers, std::uint32_t sm) const {
+    const std::uint32_t sms = topology_.gpc(topology_.sm(sm).gpc).sms;
+    return sms >= 64 || receivers >> sms == 0;
+  }
+  Cycle deliver(const LineRead& read, std::uint32_t sm, Cycle when, std::uint32_t bytes, CrossbarCalendars& calendars);
+  void deliver(const LineRead& read);
+  // What such reads have brought to a receiver.
+  void pass_on(const protocol::BulkLines& lines, std::uint32_t sm, std::uint32_t receiver);
   // All copies at once, for a blocking read.
   void deliver(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension, std::uint32_t sm,
                Cycle arrival);
@@ -108,6 +118,9 @@ class CrossbarMulticast final : private EventHandler {
   void copy_from(std::uint32_t gpc, Cycle when);
   void send_copy(tlm::tlm_generic_payload& payload, std::uint32_t sm, std::uint32_t bit, Cycle arrival);
   Cycle copy(std::uint32_t sm, std::uint32_t bytes, Cycle now);
+  template <class Arrives>
+  Cycle copy_all(std::uint64_t receivers, std::uint32_t sm, Cycle when, std::uint32_t bytes, std::uint32_t carried,
+                 CrossbarCalendars& calendars, Arrives&& arrives);
   void expect(std::uint32_t gpc, Cycle when);
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   const char* handler_name() const override { return name_; }

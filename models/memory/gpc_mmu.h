@@ -105,6 +105,9 @@ class GpcMmu : public Block, private LineSource {
   bool find(LineRead& read, std::uint32_t port) override;
   void take(LineRead& read, std::uint32_t port) override;
   void warm(LineRead& read, std::uint32_t port, bool line) const override;
+  void pass_on(LineParcel& parcel, std::uint32_t receiver, std::uint32_t port) override {
+    ports_[port].lines.pass_on(parcel, receiver);
+  }
   void end_of_elaboration() override;
   void on_translated(const protocol::TranslatedPacket& packet, std::uint32_t index);
   void on_invalidate(const protocol::InvalidateTlbPacket& packet, std::uint32_t index);

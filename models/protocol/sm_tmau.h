@@ -1,20 +1,23 @@
 // SM <-> tensor memory access unit (TMAU), TMAU <-> TMAU, crossbar -> TMAU: bulk requests, their data and their ends.
 //
 // Data travel by reference: packets point to a payload of the TMAU's pool and hold a reference of it, which the
-// receiver releases when it has done with it.
+// receiver releases when it has done with it. Lines that calls have read have no payload (BulkLines).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
 #include "arch/mbarrier.h"
 #include "arch/tensor_data.h"
 #include "common/cycle.h"
+#include "common/line_source.h"
 #include "protocol/ids.h"
 
 namespace heddle::protocol {
 
 class MemoryRequest;
+struct BulkLines;
 
 // SM -> TMAU: a thread's request. Credits are places of the unit's input queue for that SM.
 struct BulkRequestPacket {
@@ -70,6 +73,9 @@ struct BulkDataPacket {
   MemoryRequest* request = nullptr;
   SmInGpc sm;
   bool accepted = false;  // crossbar -> TMAU: no data; the L2 has taken that write of the SM over
+  // Where reads are calls: lines that came without payloads, many at once and no `request`. The packet arrives when the
+  // last of them does, and they are looked at before, inside the call that sends it.
+  const BulkLines* lines = nullptr;
 };
 
 // TMAU -> SM and back: bytes of shared memory are wanted for a store or reduction, as the payload's bulk() says. The SM
@@ -125,6 +131,18 @@ struct BulkTarget {
   bool reduces = false;
   arch::AtomicKind reduction = arch::AtomicKind::add;
   arch::ValueType value = arch::ValueType::u32;
+};
+
+// Lines of one request that calls have read (LineSource), for one receiver. They are the sender's.
+struct BulkLines final : LineParcel {
+  static constexpr std::uint32_t kMost = 16;
+
+  BulkTarget target;  // of all, but for the piece
+  std::uint32_t count = 0;
+  Cycle last = 0;                   // the latest of `arrivals`
+  const Cycle* arrivals = nullptr;  // at the receiver's unit
+  std::array<arch::TensorPiece, kMost> pieces;
+  std::array<std::array<std::uint8_t, arch::kLineBytes>, kMost> bytes;  // inside ones of each piece, from the lowest on
 };
 
 }  // namespace heddle::protocol

@@ -6,7 +6,6 @@
 
 #include "arch/mbarrier.h"
 #include "arch/tensor_data.h"
-#include "common/bits.h"
 #include "protocol/memory_request.h"
 #include "sm/dsmem_access.h"
 
@@ -14,7 +13,6 @@ namespace heddle::sm {
 
 using arch::ByteMask;
 using arch::DsmemStatus;
-using protocol::BulkDataPacket;
 using protocol::BulkReadPacket;
 using protocol::BulkTarget;
 
@@ -189,16 +187,16 @@ BulkData::BulkData(Timebase& time, const MemoryParams& params, const SmContext& 
                    IssuePort& port, DsmemClient& dsmem, DsmemFlights& flights, SmStats& stats, const Links& links)
     : time_(time),
       shared_latency_(params.shared_latency),
-      mbarrier_latency_(params.mbarrier_latency),
       place_(place),
       swizzles_(swizzles),
       shared_(shared),
       tables_(tables),
-      port_(port),
       dsmem_(dsmem),
       flights_(flights),
       stats_(stats),
       links_(links),
+      arrivals_(time, params.mbarrier_latency, place, swizzles, shared, tables, port, stats, links.errors,
+                links.windows),
       pool_(std::make_unique<protocol::RequestPool>()) {
   dsmem.serve(*this);
 }
@@ -210,57 +208,7 @@ std::size_t BulkData::payloads() const { return pool_->in_use(); }
 void BulkData::reset() {
   sends_.for_each([](Send& send) { send.request->release(); });
   sends_.clear();
-}
-
-void BulkData::on_data(const BulkDataPacket& packet, std::uint32_t) {
-  protocol::MemoryRequest& request = *packet.request;
-  const BulkTarget& target = request.extension.bulk.get();
-  if (!target.by_rank) {
-    place_piece(request, target, target.cta_slot, target.rank);
-  } else {
-    const protocol::CgaId cga = *target.cga_id;
-    tables_.check(cga, target.sequence);
-    bits::for_each(target.ctas, [&](std::uint32_t rank) {
-      if (tables_.sm_of(cga, rank) != place_.in_gpc && !tables_.hosted(cga, rank)) return;
-      place_piece(request, target, tables_.match(cga, rank), rank);
-    });
-  }
-  request.release();
-}
-
-// For one receiver. What is written is there at once; who waits for it goes on when the port has had its cycles, and
-// the mbarrier its own.
-void BulkData::place_piece(const protocol::MemoryRequest& request, const BulkTarget& target,
-                           std::optional<std::uint32_t> place, std::uint32_t rank) {
-  const Cycle now = time_.now();
-  const BulkPlaced placed =
-      write_piece(shared_, place, swizzles_, target, request.get_data_ptr(), request.extension.poisoned);
-  if (placed.status != DsmemStatus::ok) {
-    links_.errors.bulk_failed({placed.status, rank, placed.offset, target}, now);
-    return;
-  }
-  const std::uint32_t window = *place;
-  const std::uint32_t bytes = target.piece.shared_bytes();
-  const Cycle done = use_port(now, placed.cycles);
-  stats_.bulk_pieces.add();
-  stats_.bulk_bytes.add(bytes);
-  // There may have been an mbarrier where the data are now.
-  const std::uint32_t first = target.piece.shared;
-  if (shared_.may_have_words(window, first, bytes)) links_.windows.window_changed(window, first, done);
-  if (!target.barrier) return;
-  const BulkPlaced counted = complete_bulk(shared_, window, *target.barrier, bytes);
-  if (counted.status != DsmemStatus::ok) {
-    links_.errors.bulk_failed({counted.status, rank, counted.offset, target}, now);
-  } else if (counted.completes) {
-    links_.windows.window_changed(window, *target.barrier, done + mbarrier_latency_);
-  }
-}
-
-Cycle BulkData::use_port(Cycle from, std::uint32_t cycles) {
-  stats_.shared_wavefronts.add(cycles);
-  stats_.bulk_port.add(cycles);
-  if (cycles > 1) stats_.bulk_conflicts.add(cycles - 1);
-  return port_.take_past_queue(from, cycles) + cycles - 1;
+  arrivals_.reset();
 }
 
 void BulkData::on_read(const BulkReadPacket& packet, std::uint32_t) {
@@ -271,7 +219,7 @@ void BulkData::on_read(const BulkReadPacket& packet, std::uint32_t) {
   const BulkPlaced read = read_piece(shared_, target.cta_slot, swizzles_, target, request.get_data_ptr());
   Cycle done = now;
   if (read.status == DsmemStatus::ok) {
-    done = use_port(now, read.cycles);
+    done = arrivals_.use_port(now, read.cycles);
     if (read.old) links_.errors.missing_fence(target, read.offset, now);
     if (packet.forward) return forward(packet, done);
     enable_inside(request, target);
@@ -324,7 +272,7 @@ void BulkData::forward(const BulkReadPacket& packet, Cycle read) {
   const DsmemResult result = serve_dsmem(shared_, window, request);
   out.status = result.status;
   out.offset = result.offset;
-  const Cycle done = use_port(read, result.cycles);
+  const Cycle done = arrivals_.use_port(read, result.cycles);
   tell_changes(links_.windows, window, request, result, done);
   send_answered(out, done + shared_latency_);
 }
@@ -345,8 +293,8 @@ void BulkData::send_answered(const protocol::DsmemPacket& reply, Cycle when) {
   links_.reads.send_at(when, answer);
 }
 
-BulkPlaced write_piece(SharedMemory& memory, std::optional<std::uint32_t> place, const SwizzleTable& swizzles,
-                       const BulkTarget& target, const std::uint8_t* data, bool poisoned) {
+BulkPlaced check_piece(const SharedMemory& memory, std::optional<std::uint32_t> place, const SwizzleTable& swizzles,
+                       const BulkTarget& target) {
   BulkPlaced result;
   const arch::TensorPiece& piece = target.piece;
   const Span span = whole(piece);
@@ -355,9 +303,18 @@ BulkPlaced write_piece(SharedMemory& memory, std::optional<std::uint32_t> place,
     result.offset = piece.shared;
     return result;
   }
-  const std::uint32_t window = *place;
-  if (!fits(memory.size(window), swizzles, target, span, ByteMask::first(piece.bytes), result)) return result;
+  if (!fits(memory.size(*place), swizzles, target, span, ByteMask::first(piece.bytes), result)) return result;
   result.cycles = cycles_of(swizzles, target.swizzle, span);
+  return result;
+}
+
+BulkPlaced write_piece(SharedMemory& memory, std::optional<std::uint32_t> place, const SwizzleTable& swizzles,
+                       const BulkTarget& target, const std::uint8_t* data, bool poisoned) {
+  const BulkPlaced result = check_piece(memory, place, swizzles, target);
+  if (result.status != DsmemStatus::ok) return result;
+  const arch::TensorPiece& piece = target.piece;
+  const Span span = whole(piece);
+  const std::uint32_t window = *place;
   const bool full = piece.all_inside();
   if (full && !arch::converts(target.type)) {
     scatter(memory.data(window), swizzles, target.swizzle, span, data);

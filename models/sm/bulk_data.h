@@ -12,31 +12,11 @@
 #include "common/index_pool.h"
 #include "common/packet_port.h"
 #include "protocol/sm_tmau.h"
+#include "sm/bulk_arrivals.h"
 #include "sm/dsmem_paths.h"
 #include "sm/shared_memory.h"
 
 namespace heddle::sm {
-
-// What a receiver on this SM found wrong with bulk data (TMA-40).
-struct BulkError {
-  arch::DsmemStatus status = arch::DsmemStatus::ok;  // poison: of the mbarrier, or of what a send reduces into
-  std::uint32_t rank = 0;                            // of the receiver, if the target is by_rank
-  std::uint32_t offset = 0;                          // in its shared memory
-  const protocol::BulkTarget& target;                // valid inside the call
-};
-
-class BulkErrorListener {
- public:
-  // Bulk data for a CTA here could not be written or read, or its mbarrier does not take them; or what a CTA here has
-  // sent failed at its receiver.
-  virtual void bulk_failed(const BulkError& error, Cycle when) = 0;
-  // A request of a CTA here has read bytes of shared memory, at that offset, that no proxy fence has published
-  // (TMA-41).
-  virtual void missing_fence(const protocol::BulkTarget& target, std::uint32_t offset, Cycle when) = 0;
-
- protected:
-  ~BulkErrorListener() = default;
-};
 
 class BulkData final : public DsmemSender {
  public:
@@ -50,10 +30,12 @@ class BulkData final : public DsmemSender {
            DsmemFlights& flights, SmStats& stats, const Links& links);
   ~BulkData();
 
-  // Bulk data arrive now: they are written to the receivers' windows, swizzled, filled and converted as the target
-  // says, over the port past its queue; then each receiver's mbarrier completes that many bytes, filled ones included,
-  // and window_changed() tells. Poisoned data poison what they are written to. The packet's reference is released.
-  void on_data(const protocol::BulkDataPacket& packet, std::uint32_t = 0);
+  // Bulk data arrive (BulkArrivals), now or later. Poisoned data poison what they are written to. The packet's
+  // reference is released.
+  void on_data(const protocol::BulkDataPacket& packet) { arrivals_.arrive(packet); }
+  void on_data_ahead(const protocol::BulkDataPacket& packet, std::uint32_t, Cycle arrival) {
+    arrivals_.expect(packet, arrival);
+  }
   // Bytes for a store or reduction are read over the port; the answer leaves when they are there, with byte enables for
   // bytes between the lowest and the highest that are not inside. A send goes on over the SM-to-SM network, or to a
   // window of this SM, and is answered when the receiver has; DsmemFlights counts it for its CGA until then.
@@ -72,23 +54,19 @@ class BulkData final : public DsmemSender {
     protocol::BulkReadPacket packet;  // to be answered
   };
 
-  void place_piece(const protocol::MemoryRequest& request, const protocol::BulkTarget& target,
-                   std::optional<std::uint32_t> place, std::uint32_t rank);
-  Cycle use_port(Cycle from, std::uint32_t cycles);
   void forward(const protocol::BulkReadPacket& packet, Cycle read);
 
   Timebase& time_;
   const Cycle shared_latency_;
-  const Cycle mbarrier_latency_;
   const SmContext& place_;
   const arch::SwizzleTable& swizzles_;
   SharedMemory& shared_;
   const ClusterTables& tables_;
-  IssuePort& port_;
   DsmemClient& dsmem_;
   DsmemFlights& flights_;
   SmStats& stats_;
   Links links_;
+  BulkArrivals arrivals_;
   IndexPool<Send> sends_;
   std::unique_ptr<protocol::RequestPool> pool_;  // payloads with a bulk() that counts
 };
@@ -107,6 +85,10 @@ struct BulkPlaced {
 // what they are written to. `place`: the window; none: nobody is there.
 BulkPlaced write_piece(SharedMemory& memory, std::optional<std::uint32_t> place, const arch::SwizzleTable& swizzles,
                        const protocol::BulkTarget& target, const std::uint8_t* data, bool poisoned);
+
+// The same without writing.
+BulkPlaced check_piece(const SharedMemory& memory, std::optional<std::uint32_t> place,
+                       const arch::SwizzleTable& swizzles, const protocol::BulkTarget& target);
 
 // Reads its inside bytes: `data` gets the bytes from the lowest to the highest of them. What lies between them and is
 // not inside is zero, and what no proxy fence has published is old. Nothing is read if an inside byte lies beyond the

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "common/bits.h"
 #include "common/cycle.h"
 #include "common/fifo.h"
 #include "common/index_pool.h"
@@ -29,6 +31,56 @@ class GlobalPath;
 // When the load-store unit of an SM takes instructions, and when it serves them: a queue in front of one port (SM-03),
 // and a limit to the requests that are open.
 
+// What is known to come to a port at later cycles, bulk data read by calls: it takes the port then, in the order of
+// time with what comes unforeseen.
+class PortArrivals {
+ public:
+  // Something that takes so many cycles comes at `when`. False: that is too far ahead, or too much.
+  bool add(Cycle now, Cycle when, std::uint32_t cycles) {
+    if (count_ == 0) passed_ = now;
+    if (when < passed_ || when >= passed_ + kReach || cycles_[when % kReach] + cycles > kMost) return false;
+    cycles_[when % kReach] = static_cast<std::uint8_t>(cycles_[when % kReach] + cycles);
+    std::uint64_t& word = some_[when % kReach / 64];
+    const std::uint64_t bit = std::uint64_t{1} << when % 64;
+    if ((word & bit) == 0) ++count_;
+    word |= bit;
+    return true;
+  }
+  // All that has come by `now` has taken the port, which was free from `free` on: gives from when it is free now.
+  Cycle pass(Cycle now, Cycle free) {
+    if (count_ == 0 || now < passed_) return free;
+    const Cycle last = std::min(now, passed_ + kReach - 1);
+    for (Cycle at = passed_; at <= last && count_ != 0;) {
+      const std::uint64_t left = some_[at % kReach / 64] >> at % 64;
+      if (left == 0) {
+        at = (at / 64 + 1) * 64;
+        continue;
+      }
+      at += bits::lowest(left);
+      if (at > last) break;
+      some_[at % kReach / 64] &= ~(std::uint64_t{1} << at % 64);
+      free = end_ = std::max(at, free) + std::exchange(cycles_[at % kReach], std::uint8_t{0});
+      --count_;
+      ++at;
+    }
+    passed_ = now + 1;
+    return free;
+  }
+  // When the last of what has passed was done with the port.
+  Cycle end() const { return end_; }
+  void reset() { *this = PortArrivals(); }
+
+ private:
+  static constexpr Cycle kReach = 1024;  // cycles
+  static constexpr std::uint32_t kMost = 255;
+
+  std::array<std::uint64_t, kReach / 64> some_{};  // bit = cycle in which something comes
+  std::array<std::uint8_t, kReach> cycles_{};      // that it takes
+  std::uint32_t count_ = 0;                        // bits of some_
+  Cycle passed_ = 0;                               // nothing is to come before
+  Cycle end_ = 0;
+};
+
 // The port gives 128 bytes per cycle: a line of the L1, or a wavefront of shared memory. Instructions are served in
 // the order of their issue, so their times are known then, and nothing has to be stepped.
 class IssuePort {
@@ -40,35 +92,58 @@ class IssuePort {
   Cycle free() const { return begins_[next_]; }
   // An instruction that issues at `now` and takes that many cycles of the port; gives the first of them.
   Cycle take(Cycle now, std::uint64_t cycles) {
-    const Cycle begin = take_past_queue(now, cycles);
-    begins_[next_] = begin;
-    next_ = next_ + 1 == begins_.size() ? 0 : next_ + 1;
-    return begin;
+    settle(now);
+    return queue(now, cycles);
   }
   // The same for an instruction on shared memory, whose addresses take the unit their time, beside the cycles of data
   // of those in front of it.
   Cycle take_shared(Cycle now, std::uint64_t cycles) {
-    const Cycle begin = take(starts_.earliest(std::max(now, free_)), cycles);
+    settle(now);
+    const Cycle begin = queue(starts_.earliest(std::max(now, free_)), cycles);
     starts_.take(begin, 1);
     return begin;
   }
   // The cycles for something that does not stand in the queue.
   Cycle take_past_queue(Cycle now, std::uint64_t cycles) {
-    const Cycle begin = std::max(now, free_);
-    free_ = begin + cycles;
-    return begin;
+    settle(now);
+    return reserve(now, cycles);
+  }
+  // Something that does not stand in the queue will come at `when`. False: that cannot be said yet.
+  bool expect(Cycle now, Cycle when, std::uint32_t cycles) {
+    settle(now);
+    return arrivals_.add(now, when, cycles);
+  }
+  // What was expected for `now` has come: the last cycle that it takes of the port.
+  Cycle come(Cycle now) {
+    settle(now);
+    return std::max(now, arrivals_.end() - 1);
   }
 
   void reset() {
     std::fill(begins_.begin(), begins_.end(), 0);
     starts_.reset();
+    arrivals_.reset();
     free_ = 0;
   }
 
  private:
+  void settle(Cycle now) { free_ = arrivals_.pass(now, free_); }
+  Cycle reserve(Cycle from, std::uint64_t cycles) {
+    const Cycle begin = std::max(from, free_);
+    free_ = begin + cycles;
+    return begin;
+  }
+  Cycle queue(Cycle from, std::uint64_t cycles) {
+    const Cycle begin = reserve(from, cycles);
+    begins_[next_] = begin;
+    next_ = next_ + 1 == begins_.size() ? 0 : next_ + 1;
+    return begin;
+  }
+
   std::vector<Cycle> begins_;  // of the last instructions, as many as the queue has places: a ring
   std::size_t next_ = 0;       // the oldest of them
   LinkPace starts_;            // of instructions on shared memory
+  PortArrivals arrivals_;
   Cycle free_ = 0;
 };
 

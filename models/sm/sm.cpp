@@ -49,7 +49,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
   reply_out.on_credit<MemoryPaths, &MemoryPaths::on_dsmem_room>(core_.memory);
   bulk_out.on_credit<BulkUnit, &BulkUnit::on_room>(core_.bulk);
   bulk_done_in.on_packet<BulkUnit, &BulkUnit::on_done>(core_.bulk);
-  bulk_data_in.on_packet<BulkData, &BulkData::on_data>(core_.memory.bulk);
+  bulk_data_in.on_packet_ahead<BulkData, &BulkData::on_data_ahead>(core_.memory.bulk);
   bulk_read_in.on_packet<BulkData, &BulkData::on_read>(core_.memory.bulk);
   wake_in.on_packet<Sm, &Sm::on_wake>(*this);
   answer_in.on_packet<OccupancyQueryUnit, &OccupancyQueryUnit::on_answer>(core_.queries);

@@ -74,8 +74,9 @@ void BulkGenerator::generate() {
   generating_ = true;
   starved_ = false;
   bool left = false;
+  Turn turn;
   for (;;) {
-    const Turn turn = next_turn();
+    turn = next_turn();
     if (turn.when == kNever) break;
     if (turn.when >= unit_.now() + unit_.params.ahead) {
       wake(turn.when);
@@ -85,6 +86,7 @@ void BulkGenerator::generate() {
     step(turn);
     left = left || lanes_[turn.lane].size() < before;
   }
+  sender_.pause(turn.when);
   generating_ = false;
   starved_ = places_.earliest(unit_.now()) == kNever;
   if (left) unit_.events.place_behind_queue();
@@ -123,10 +125,12 @@ void BulkGenerator::step(const Turn& turn) {
     if (!work.life.first_line) work.life.first_line = turn.when;
     work.life.last_line = turn.when;
     if (LineSender::goes_out(work) && holds_place(work)) places_.take();
-    sender_.send(work, turn.when);
+    const Cycle answered = sender_.send(work, turn.when);
+    if (answered != kNever) give_place(answered);
     work.lines.advance();
   }
   if (!work.lines.done()) return;
+  sender_.pause(kNever);
   work.generated_at = turn.when;
   work.stage = BulkWork::Stage::completion;
   work.note(turn.when);

@@ -185,6 +185,13 @@ class LineGenerator {
 
   bool done() const { return done_; }
   const Line& line() const { return line_; }
+  // The piece so many behind the next one, if there is one: of what is no prefetch.
+  const arch::TensorPiece* look(std::uint32_t ahead) {
+    for (; looked_ <= ahead; ++looked_) {
+      if (!walk_on(coming_[(first_ + looked_) % kLook])) return nullptr;
+    }
+    return &coming_[(first_ + ahead) % kLook];
+  }
   void advance() {
     if (prefetch_) {
       done_ = !next_prefetch();
@@ -196,6 +203,13 @@ class LineGenerator {
  private:
   void begin(const arch::BulkRequest& request, PrefetchUnit unit);
   bool walk(arch::TensorPiece& piece) {
+    if (looked_ == 0) return walk_on(piece);
+    piece = coming_[first_ % kLook];
+    ++first_;
+    --looked_;
+    return true;
+  }
+  bool walk_on(arch::TensorPiece& piece) {
     if (to_) return next_copied(piece);
     return tensor_ ? tensors_.next(piece) : blocks_.next(piece);
   }
@@ -207,7 +221,11 @@ class LineGenerator {
   std::optional<std::uint64_t> to_;  // a box of a tensor goes to that address
   arch::TensorPiece rest_;           // then: of a piece of the walk
   Line line_;
-  Line held_;  // prefetch: taken from the walk, and not part of line_
+  Line held_;                                    // prefetch: taken from the walk, and not part of line_
+  static constexpr std::uint32_t kLook = 16;     // pieces
+  std::array<arch::TensorPiece, kLook> coming_;  // taken from the walk, from first_ on
+  std::uint32_t first_ = 0;
+  std::uint32_t looked_ = 0;
   bool tensor_ = false;
   bool prefetch_ = false;
   bool whole_lines_ = false;

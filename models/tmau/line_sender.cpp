@@ -7,7 +7,6 @@
 namespace heddle::tmau {
 
 using arch::BulkKind;
-using protocol::BulkPeerPacket;
 using protocol::MemoryRequest;
 
 namespace {
@@ -19,56 +18,17 @@ void enable_inside(MemoryRequest& request, const arch::TensorPiece& piece, std::
   }
 }
 
+// What a miss of the read brings from memory beside the sectors that it wants (TMA-05).
+std::uint8_t promoted(const BulkWork& work, std::uint32_t wanted) {
+  if (work.promotion == arch::Promotion::none) return 0;
+  std::uint32_t sectors = (1U << arch::kSectorsPerLine) - 1;
+  if (work.promotion == arch::Promotion::bytes64) {
+    sectors = ((wanted & 3U) != 0 ? 3U : 0U) | ((wanted & 12U) != 0 ? 12U : 0U);
+  }
+  return static_cast<std::uint8_t>(sectors);
+}
+
 }  // namespace
-
-void SharedDelivery::receive(const protocol::BulkDataPacket& packet, Cycle arrival) {
-  const Cycle when = arrival + response_;
-  const std::uint32_t sm = packet.sm - unit_.place.first;
-  HEDDLE_CHECK(packet.sm >= unit_.place.first && sm < unit_.place.sms(), "data for an SM of another unit");
-  const protocol::BulkTarget& target = packet.request->extension.bulk.get();
-  BulkPeerPacket reply;
-  reply.kind = BulkPeerPacket::Kind::acknowledge;
-  reply.request = target.request;
-  reply.count = 1;
-  reply.phase = target.phase;
-  const std::uint32_t requester = target.unit;
-  deliver(*packet.request, sm, when);  // the SM may be done with it inside this call
-  if (requester == unit_.place.number) {
-    unit_.events.acknowledged(reply.request, 1, reply.phase, when);
-  } else {
-    send_peer(reply, requester, when);
-  }
-}
-
-void SharedDelivery::send_peer(BulkPeerPacket& packet, std::uint32_t unit, Cycle when) {
-  packet.from_sm = protocol::SmInGpc(unit_.place.first);
-  packet.to_sm = protocol::SmInGpc(unit * unit_.place.per_unit);
-  peers_.send_at(when, packet);
-}
-
-void SharedDelivery::fill(const BulkWork& work, MemoryRequest& request, protocol::SmInGpc sm, Cycle when) {
-  BulkPeerPacket packet;
-  packet.kind = BulkPeerPacket::Kind::fill;
-  packet.request = work.number;
-  packet.count = 1;
-  packet.phase = work.phase;
-  packet.data.request = &request;
-  packet.data.sm = sm;
-  const std::uint32_t receiver = sm / unit_.place.per_unit;
-  if (receiver == unit_.place.number) {
-    receive(packet.data, when);
-  } else {
-    send_peer(packet, receiver, when);
-  }
-}
-
-void SharedDelivery::deliver(MemoryRequest& request, std::uint32_t sm, Cycle when) {
-  unit_.stats.delivered.add();
-  protocol::BulkDataPacket packet;
-  packet.request = &request;
-  packet.sm = protocol::SmInGpc(unit_.place.first + sm);
-  data_.send_at(when, packet, sm);
-}
 
 MemoryRequest& LineSender::make(const BulkWork& work, Role role) {
   MemoryRequest& request = store_.acquire();
@@ -78,51 +38,118 @@ MemoryRequest& LineSender::make(const BulkWork& work, Role role) {
   extension.subcontext = work.packet.subcontext;
   extension.priority = work.request().priority;
   if (role != Role::line) return request;
-  // Other units have no entry of the table: what comes to them carries all of it.
-  const bool indexed = unit_.params.tracking == Tracking::table && !work.target.by_rank;
-  extension.carried = static_cast<std::uint8_t>(indexed ? unit_.params.index_bytes() : unit_.params.carried_bytes);
+  extension.carried = carried_of(work);
   protocol::BulkTarget& target = extension.bulk.get();
   target = work.target;
   target.piece = work.lines.line().piece;
   return request;
 }
 
-void LineSender::send(BulkWork& work, Cycle when) {
+// Other units have no entry of the table: what comes to them carries all of it.
+std::uint8_t LineSender::carried_of(const BulkWork& work) const {
+  const bool indexed = unit_.params.tracking == Tracking::table && !work.target.by_rank;
+  return static_cast<std::uint8_t>(indexed ? unit_.params.index_bytes() : unit_.params.carried_bytes);
+}
+
+Cycle LineSender::send(BulkWork& work, Cycle when) {
   ++work.traffic.pieces;
   const arch::TensorPiece& piece = work.lines.line().piece;
   work.traffic.bytes += work.kind() == BulkKind::prefetch ? work.lines.line().bytes : piece.bytes;
   switch (work.kind()) {
     case BulkKind::load:
-      if (!piece.inside.any()) return send_fill(work, when);
-      return send_read(work, when);
+      if (piece.inside.any()) return send_read(work, when);
+      send_fill(work, when);
+      break;
     case BulkKind::copy:
-      if (!piece.inside.any()) return send_copied(work, piece, nullptr, when);
-      return send_read(work, when);
+      if (piece.inside.any()) return send_read(work, when);
+      send_copied(work, piece, nullptr, when);
+      break;
     case BulkKind::prefetch:
-      return send_prefetch(work, when);
+      send_prefetch(work, when);
+      break;
     default:
-      return send_source(work, when);
+      send_source(work, when);
   }
+  return kNever;
 }
 
-void LineSender::send_read(BulkWork& work, Cycle when) {
+Cycle LineSender::send_read(BulkWork& work, Cycle when) {
+  const bool load = work.kind() == BulkKind::load;
+  Cycle answered = 0;
+  if (calls_ && load && read_now(work, when, answered)) return answered;
   const arch::TensorPiece& piece = work.lines.line().piece;
   MemoryRequest& request = make(work, Role::line);
   const std::uint32_t first = piece.inside.lowest();
   const std::uint32_t length = piece.inside.highest() - first + 1;
   request.aim(tlm::TLM_READ_COMMAND, piece.address + first, length);
-  if (work.target.by_rank && work.kind() == BulkKind::load) {
+  request.extension.promoted = promoted(work, request.extension.sectors);
+  if (work.target.by_rank && load) {
     request.extension.multicast = work.packet.sms;
-    work.awaited.acknowledgements += bits::count(work.packet.sms);
-    unit_.stats.multicast_sent.add();
-    unit_.stats.multicast_saved.add(bits::count(work.packet.ctas) - 1);
+    promise_copies(work);
   }
   ++work.awaited.answers;
-  unit_.stats.lines.add();
-  unit_.stats.bytes_in.add(length);
-  count_fetched(work, request, piece.inside.count());
-  if (work.promotion != arch::Promotion::none) promote(work, request, when);
+  count_read(work, request.extension.sectors, length);
+  if (work.promotion == arch::Promotion::bytes256) promote_pair(work, request.get_address(), when);
   ports_.send(work.sm, request, when);
+  return kNever;
+}
+
+// Without a payload. `answered`: when its place is free.
+bool LineSender::read_now(BulkWork& work, Cycle when, Cycle& answered) {
+  const arch::TensorPiece& piece = work.lines.line().piece;
+  const std::uint32_t first = piece.inside.lowest();
+  const std::uint32_t last = piece.inside.highest();
+  warm_ahead(work);
+  LineRead read;
+  read.sectors = static_cast<std::uint8_t>((2U << arch::sector_of(piece.address + last)) -
+                                           (1U << arch::sector_of(piece.address + first)));
+  read.subcontext = work.packet.subcontext;
+  read.carried = carried_of(work);
+  read.priority = static_cast<std::uint8_t>(work.request().priority);
+  read.promoted = promoted(work, read.sectors);
+  read.when = when;
+  if (!batch_.read(work, piece, read)) return false;
+  if (work.target.by_rank) promise_copies(work);
+  count_read(work, read.sectors, last + 1 - first);
+  if (work.promotion == arch::Promotion::bytes256) promote_pair(work, piece.address + first, when);
+  answered = read.when;
+  work.note(answered);
+  if (read.bytes == nullptr) {
+    work.fail({BulkFailure::Cause::memory, false, piece.address + first, answered});
+    if (work.target.by_rank) work.awaited.acknowledgements -= bits::count(work.packet.sms);
+  } else if (!work.target.by_rank) {
+    work.note(answered + delivery_.look_up() + delivery_.response());
+  }
+  return true;
+}
+
+// Of the lines that come, what leads to them is fetched into the computer's caches, and then themselves.
+void LineSender::warm_ahead(BulkWork& work) {
+  const auto warm = [&](std::uint32_t ahead, bool line) {
+    const arch::TensorPiece* piece = work.lines.look(ahead);
+    if (piece == nullptr || !piece->inside.any()) return;
+    LineRead read;
+    read.address = read.physical_address = arch::line_of(piece->address + piece->inside.lowest());
+    read.subcontext = work.packet.subcontext;
+    ports_.warm(work.sm, read, line);
+  };
+  if (work.traffic.pieces == 1) {
+    for (std::uint32_t i = 0; i < kFar; ++i) warm(i, false);
+  }
+  warm(kFar, false);
+  warm(kNear, true);
+}
+
+void LineSender::promise_copies(BulkWork& work) {
+  work.awaited.acknowledgements += bits::count(work.packet.sms);
+  unit_.stats.multicast_sent.add();
+  unit_.stats.multicast_saved.add(bits::count(work.packet.ctas) - 1);
+}
+
+void LineSender::count_read(BulkWork& work, std::uint32_t sectors, std::uint32_t bytes) {
+  unit_.stats.lines.add();
+  unit_.stats.bytes_in.add(bytes);
+  count_fetched(work, sectors, work.lines.line().piece.inside.count());
 }
 
 // By a payload of its own: the target of the read may still look at that one.
@@ -145,17 +172,9 @@ void LineSender::send_copied(BulkWork& work, const arch::TensorPiece& piece, con
   ports_.push_ready(work.sm, copy, when);
 }
 
-// What a miss of the read brings from memory beside its own sectors (TMA-05). The other line of 256 bytes is another
-// slice's: it is asked for by a prefetch, once for the pair.
-void LineSender::promote(BulkWork& work, MemoryRequest& request, Cycle when) {
-  std::uint32_t sectors = (1U << arch::kSectorsPerLine) - 1;
-  if (work.promotion == arch::Promotion::bytes64) {
-    const std::uint32_t wanted = request.extension.sectors;
-    sectors = ((wanted & 3U) != 0 ? 3U : 0U) | ((wanted & 12U) != 0 ? 12U : 0U);
-  }
-  request.extension.promoted = static_cast<std::uint8_t>(sectors);
-  if (work.promotion != arch::Promotion::bytes256) return;
-  const std::uint64_t line = arch::line_of(request.get_address());
+// The other line of 256 bytes is another slice's: it is asked for by a prefetch, once for the pair (TMA-05).
+void LineSender::promote_pair(BulkWork& work, std::uint64_t address, Cycle when) {
+  const std::uint64_t line = arch::line_of(address);
   const std::uint64_t pair = line / (2 * arch::kLineBytes);
   const std::uint64_t other = line ^ arch::kLineBytes;
   if (work.promoted_pair == pair || other + arch::kLineBytes > unit_.place.memory) return;
@@ -201,18 +220,23 @@ void LineSender::send_prefetch(BulkWork& work, Cycle when) {
   request.extension.sectors = line.sectors;
   request.extension.action = protocol::MemoryAction::prefetch;
   unit_.stats.lines.add();
-  count_fetched(work, request, line.used);
+  count_fetched(work, request.extension.sectors, line.used);
   ports_.send(work.sm, request, when);
 }
 
 // Memory gives whole sectors (TMA-15, TMA-42).
-void LineSender::count_fetched(BulkWork& work, const MemoryRequest& request, std::uint32_t used) {
-  work.traffic.fetched += std::uint64_t{bits::count(request.extension.sectors)} * arch::kSectorBytes;
+void LineSender::count_fetched(BulkWork& work, std::uint32_t sectors, std::uint32_t used) {
+  work.traffic.fetched += std::uint64_t{bits::count(sectors)} * arch::kSectorBytes;
   work.traffic.used += used;
 }
 
 // Nothing of the piece is in the tensor: it does not go to memory, but to the same places.
 void LineSender::send_fill(BulkWork& work, Cycle when) {
+  if (calls_ && !work.target.by_rank) {
+    unit_.stats.fills.add();
+    work.note(when + delivery_.response());
+    return batch_.fill(work, work.lines.line().piece, when);
+  }
   MemoryRequest& request = make(work, Role::line);
   request.set_address(work.lines.line().piece.address);
   request.set_response_status(tlm::TLM_OK_RESPONSE);

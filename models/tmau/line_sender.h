@@ -3,42 +3,10 @@
 
 #include "common/packet_port.h"
 #include "tmau/bulk_work.h"
+#include "tmau/line_batch.h"
 #include "tmau/sm_ports.h"
 
 namespace heddle::tmau {
-
-// Bytes on their way to shared memory, and what the units of a GPC tell each other of them (TMA-31, TMA-40).
-class SharedDelivery {
- public:
-  // `data`: link = SM of the unit.
-  SharedDelivery(const TmauContext& unit, PacketSender<protocol::BulkDataPacket>& data,
-                 PacketSender<protocol::BulkPeerPacket>& peers)
-      : unit_(unit),
-        data_(data),
-        peers_(peers),
-        response_(unit.timebase.cost(unit.params.response)),
-        look_up_(unit.timebase.cost(unit.params.tracking == Tracking::table ? unit.params.table_latency : 0)) {}
-
-  // Cycles from the network to shared memory.
-  Cycle response() const { return response_; }
-  // Until it is known what they are for, if no packet carries it.
-  Cycle look_up() const { return look_up_; }
-  // To shared memory of an SM of the unit, and the unit that has asked is told. `packet.sm`: bit of the GPC's masks.
-  void receive(const protocol::BulkDataPacket& packet, Cycle arrival);
-  // A piece without bytes from memory, to an SM of whatever unit of the GPC (its bit), on behalf of a request.
-  void fill(const BulkWork& work, protocol::MemoryRequest& request, protocol::SmInGpc sm, Cycle when);
-  // To shared memory of an SM of the unit, at `when`.
-  void deliver(protocol::MemoryRequest& request, std::uint32_t sm, Cycle when);
-
- private:
-  void send_peer(protocol::BulkPeerPacket& packet, std::uint32_t unit, Cycle when);
-
-  const TmauContext& unit_;
-  PacketSender<protocol::BulkDataPacket>& data_;
-  PacketSender<protocol::BulkPeerPacket>& peers_;
-  const Cycle response_;
-  const Cycle look_up_;
-};
 
 class LineSender {
  public:
@@ -48,7 +16,13 @@ class LineSender {
   // `source`: to shared memory, for its bytes; link = SM of the unit.
   LineSender(const TmauContext& unit, RequestStore& store, SmPorts& ports, SharedDelivery& delivery,
              PacketSender<protocol::BulkReadPacket>& source)
-      : unit_(unit), store_(store), ports_(ports), delivery_(delivery), source_(source) {}
+      : unit_(unit),
+        store_(store),
+        ports_(ports),
+        delivery_(delivery),
+        source_(source),
+        batch_(unit, ports, delivery),
+        calls_(unit.blocking()) {}
 
   protocol::MemoryRequest& make(const BulkWork& work, Role role);
   static Role role_of(const protocol::MemoryRequest& request) {
@@ -63,20 +37,32 @@ class LineSender {
     if (work.kind() == arch::BulkKind::prefetch) return line.sectors != 0;
     return work.kind() == arch::BulkKind::copy || line.piece.inside.any();
   }
-  // The request's current line leaves.
-  void send(BulkWork& work, Cycle when);
+  // The request's current line leaves. The cycle in which its place is free, if that is known by then; kNever: memory
+  // will tell.
+  Cycle send(BulkWork& work, Cycle when);
+  // No line comes before `next`; kNever: nobody knows when one does.
+  void pause(Cycle next) { batch_.pause(next); }
   // device -> device: a piece is written where the copy's bytes go, filled and converted as a load would deliver it.
   // `data`: of its inside bytes, from the lowest on.
   void send_copied(BulkWork& work, const arch::TensorPiece& piece, const std::uint8_t* data, Cycle when);
+  void reset() { batch_.reset(); }
 
  private:
   static constexpr std::uint32_t kRoleBits = 2;
+  // How far ahead of a line what it touches is fetched.
+  static constexpr std::uint32_t kFar = 14;
+  static constexpr std::uint32_t kNear = 7;
 
-  void send_read(BulkWork& work, Cycle when);
-  void promote(BulkWork& work, protocol::MemoryRequest& request, Cycle when);
+  Cycle send_read(BulkWork& work, Cycle when);
+  bool read_now(BulkWork& work, Cycle when, Cycle& answered);
+  void warm_ahead(BulkWork& work);
+  void count_read(BulkWork& work, std::uint32_t sectors, std::uint32_t bytes);
+  void promise_copies(BulkWork& work);
+  std::uint8_t carried_of(const BulkWork& work) const;
+  void promote_pair(BulkWork& work, std::uint64_t address, Cycle when);
   void send_source(BulkWork& work, Cycle when);
   void send_prefetch(BulkWork& work, Cycle when);
-  static void count_fetched(BulkWork& work, const protocol::MemoryRequest& request, std::uint32_t used);
+  static void count_fetched(BulkWork& work, std::uint32_t sectors, std::uint32_t used);
   void send_fill(BulkWork& work, Cycle when);
 
   const TmauContext& unit_;
@@ -84,6 +70,8 @@ class LineSender {
   SmPorts& ports_;
   SharedDelivery& delivery_;
   PacketSender<protocol::BulkReadPacket>& source_;
+  LineBatch batch_;
+  const bool calls_;  // reads are calls
 };
 
 }  // namespace heddle::tmau

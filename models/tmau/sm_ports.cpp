@@ -78,6 +78,21 @@ void SmPorts::send(std::uint32_t sm, MemoryRequest& request, Cycle when) {
   request.release();
 }
 
+bool SmPorts::read(std::uint32_t sm, LineRead& read) {
+  Port& port = ports_[sm];
+  if (!port.lines_known) {
+    port.lines = port.out->lines();
+    port.lines_known = true;
+  }
+  if (!port.lines.offered()) return false;
+  read.physical_address = read.address;
+  read.when = std::max(port.last, read.when);
+  if (!port.lines.find(read)) return false;
+  port.last = read.when;
+  port.lines.take(read);
+  return true;
+}
+
 void SmPorts::reset() {
   for (Port& port : ports_) {
     port.ready.clear();

@@ -66,6 +66,15 @@ class SmPorts final : private EventHandler {
   bool can_send(std::uint32_t sm) const { return unit_.blocking() || ports_[sm].out->can_send(); }
   // Leaves now, or at a later cycle `when`. The answer may come inside this call.
   void send(std::uint32_t sm, protocol::MemoryRequest& request, Cycle when);
+  // A line is read by a call, and leaves then or later. False: it cannot be, and nothing has happened.
+  bool read(std::uint32_t sm, LineRead& read);
+  // What such reads have brought for an SM of the GPC (its bit).
+  void pass_on(std::uint32_t sm, protocol::BulkLines& lines, std::uint32_t receiver) {
+    ports_[sm].lines.pass_on(lines, receiver);
+  }
+  void warm(std::uint32_t sm, LineRead& read, bool line) const {
+    if (ports_[sm].lines.offered()) ports_[sm].lines.warm(read, line);
+  }
   // Ready at `earliest`: leaves from then on, once the port takes it. Always by an event of its own: whoever has
   // brought about that it is ready has returned by then.
   void push_ready(std::uint32_t sm, protocol::MemoryRequest& request, Cycle earliest);
@@ -78,6 +87,8 @@ class SmPorts final : private EventHandler {
   };
   struct Port {
     std::unique_ptr<MemoryOut> out;
+    LinePort lines;
+    bool lines_known = false;
     Ring<Ready> ready;       // in order of time
     Cycle last = 0;          // arrival of the last request at the port
     Cycle pump_at = kNever;  // event

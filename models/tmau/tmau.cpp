@@ -64,7 +64,7 @@ void Tmau::on_read(const BulkReadPacket& packet, std::uint32_t sm, Cycle arrival
 void Tmau::on_multicast(const BulkDataPacket& packet, std::uint32_t sm, Cycle arrival) {
   HEDDLE_CHECK(packet.sm == place_.first + sm, "multicast data came to the wrong SM");
   if (packet.accepted) return completion_.accepted(*packet.request, sm, arrival);
-  stats_.multicast_received.add();
+  stats_.multicast_received.add(packet.lines == nullptr ? 1 : packet.lines->count);
   delivery_.receive(packet, arrival);
 }
 
@@ -89,6 +89,7 @@ void Tmau::check_idle() { HEDDLE_CHECK(quiescent(), "a tensor memory access unit
 void Tmau::reset() {
   reporter_.reset();
   ports_.reset();
+  sender_.reset();
   generator_.reset();
   setup_.reset();
   selector_.reset();

@@ -1,4 +1,5 @@
 // The memory side of an SM and a TMAU: data for windows, bytes out of them, sends between CTAs.
+#include <array>
 #include <cstring>
 #include <optional>
 
@@ -43,6 +44,120 @@ TEST_CASE("a line of bulk data takes the port one cycle, and its mbarrier sees t
   CHECK(bench.pool.in_use() == 0);
   // What issues next finds the port taken.
   CHECK(bench.unit().port.take(0, 1) == 2);
+}
+
+namespace {
+
+// Lines of one request that calls have read, for CTA 0 or others; line i arrives at 10 * (i + 1), the last first.
+struct Lines {
+  explicit Lines(std::uint32_t count, std::uint32_t shared = 256) {
+    lines.target.cta_slot = protocol::CtaSlot(2);
+    lines.target.cga_id = kThreeCtas;
+    lines.target.sequence = 1;
+    lines.target.barrier = kBulkBarrier;
+    lines.count = count;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      lines.pieces[i] = {0x1000, shared + 128 * i, 128, arch::ByteMask::first(128)};
+      for (std::uint32_t byte = 0; byte < 128; ++byte) lines.bytes[i][byte] = static_cast<std::uint8_t>(1 + byte);
+      arrivals[i] = 10 * (count - i);
+    }
+    lines.last = arrivals[0];
+    lines.arrivals = arrivals.data();
+  }
+  void go_to(BulkBench& bench, std::uint32_t sm = 0) {
+    protocol::BulkDataPacket packet;
+    packet.sm = protocol::SmInGpc(sm);
+    packet.lines = &lines;
+    bench.unit(sm).bulk.on_data_ahead(packet, 0, lines.last + 100);
+    lines.bytes.fill({});  // they are the sender's
+  }
+  protocol::BulkLines lines;
+  std::array<Cycle, protocol::BulkLines::kMost> arrivals{};
+};
+
+}  // namespace
+
+TEST_CASE("lines without payloads count at the mbarrier when the last of them arrives", "[sm][TMA-40][TMA-21]") {
+  BulkBench bench;
+  bench.expect(0, 2, 512);
+  Lines(4).go_to(bench);
+  run_until(bench.domain.clock().time_of(139));
+  CHECK(bench.barrier(0, 2).parity == 0);
+  // What comes at 110, 120 and 130 has taken the port.
+  CHECK(bench.unit().port.take(130, 1) == 131);
+  run_until_idle();
+  CHECK(bench.barrier(0, 2).parity == 1);
+  for (const std::uint32_t at : {256U, 384U, 512U, 640U}) CHECK(bench.holds(0, 2, at, 128));
+  REQUIRE(bench.sms[0]->changes.size() == 1);
+  CHECK(bench.sms[0]->changes[0].when == 140);
+  CHECK(bench.stats().bulk_pieces.value() == 4);
+  CHECK(bench.stats().bulk_bytes.value() == 512);
+  CHECK(bench.stats().bulk_port.value() == 4);
+  CHECK(bench.stats().shared_wavefronts.value() == 4);
+}
+
+TEST_CASE("a phase that a part of the lines ends does not miss it", "[sm][TMA-40][CGA-14]") {
+  BulkBench bench;
+  bench.expect(0, 2, 256);
+  Lines(4).go_to(bench);
+  run_until_idle();
+  CHECK(bench.barrier(0, 2).parity == 1);
+  CHECK(bench.barrier(0, 2).tx == -256);
+  CHECK(bench.sms[0]->changes.size() == 1);
+  CHECK(bench.stats().bulk_pieces.value() == 4);
+}
+
+TEST_CASE("lines on their way find what has become of their receiver", "[sm][TMA-40][CGA-07][CGA-09]") {
+  BulkBench bench;
+  SECTION("it has released what they were for") {
+    bench.expect(0, 2, 512);
+    Lines(4).go_to(bench);
+    bench.memory(0).release(2, 512);
+    run_until_idle();
+    REQUIRE(bench.failures().size() == 2);
+    CHECK(bench.failures()[0].status == DsmemStatus::out_of_range);
+    CHECK(bench.failures()[0].offset == 512);
+    CHECK(bench.barrier(0, 2).tx == 256);
+    CHECK(bench.stats().bulk_pieces.value() == 2);
+  }
+  SECTION("it has gone") {
+    Lines lines(2);
+    lines.lines.target.by_rank = true;
+    lines.lines.target.ctas = 0b101;
+    bench.expect(0, 2, 256);
+    bench.expect(0, 5, 256);
+    lines.go_to(bench);
+    bench.sms[0]->tables.invalidate(5);
+    bench.memory(0).close(5);
+    bench.memory(0).open(5, 4'096);  // by another CTA
+    run_until_idle();
+    CHECK(bench.barrier(0, 2).parity == 1);
+    CHECK(bench.bytes(0, 5)[256] == 0);
+    REQUIRE(bench.failures().size() == 2);
+    CHECK(bench.failures()[0].status == DsmemStatus::cta_not_present);
+    CHECK(bench.failures()[0].rank == 2);
+  }
+  SECTION("it had not come when they were read") {
+    bench.memory(0).close(2);
+    Lines(2).go_to(bench);
+    bench.memory(0).open(2, 4'096);
+    bench.expect(0, 2, 256);
+    run_until_idle();
+    CHECK(bench.failures().empty());
+    CHECK(bench.barrier(0, 2).parity == 1);
+    CHECK(bench.holds(0, 2, 256, 128));
+    CHECK(bench.holds(0, 2, 384, 128));
+    CHECK(bench.stats().bulk_pieces.value() == 2);
+  }
+  SECTION("they do not fit") {
+    Lines(2, 4'096 - 128).go_to(bench);
+    bench.expect(0, 2, 256);
+    run_until_idle();
+    REQUIRE(bench.failures().size() == 1);
+    CHECK(bench.failures()[0].status == DsmemStatus::out_of_range);
+    CHECK(bench.holds(0, 2, 4'096 - 128, 128));
+    CHECK(bench.barrier(0, 2).tx == 128);
+  }
 }
 
 TEST_CASE("a line that lies across two rows takes two cycles, and swizzled rows one", "[sm][TMA-21][TMA-20]") {

@@ -106,7 +106,9 @@ TEST_CASE("many clusters multicast at once", "[system][TMA-30][TMA-31]") {
       GENERATE(std::vector<std::string>{}, std::vector<std::string>{"gpu.tmau.sms=2"},
                std::vector<std::string>{"gpu.tmau.outstanding=2", "gpu.xbar.queue=1"},
                // SMs beyond the 32nd of a GPC, for masks of fewer bits.
-               std::vector<std::string>{"gpu.shape=[40]"}, std::vector<std::string>{"gpu.shape=[40]", "gpu.timing=lt"});
+               std::vector<std::string>{"gpu.shape=[40]"}, std::vector<std::string>{"gpu.shape=[40]", "gpu.timing=lt"},
+               std::vector<std::string>{"gpu.shape=[40]", "gpu.timing=fast"},
+               std::vector<std::string>{"gpu.tmau.sms=2", "gpu.timing=fast"});
   CAPTURE(sets);
   Machine machine(sets);
   // With most of its shared memory, a CTA has an SM for itself: all of them are used.
@@ -166,8 +168,9 @@ TEST_CASE("fills of a multicast box come to each receiver, and count for its bar
 
 TEST_CASE("two receivers on one SM are an error that names the mode, or both get the data", "[system][TMA-30]") {
   const bool deliver = GENERATE(false, true);
-  CAPTURE(deliver);
-  std::vector<std::string> sets{"gpu.sm.tensor_errors=report"};
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
+  CAPTURE(deliver, mode);
+  std::vector<std::string> sets{"gpu.sm.tensor_errors=report", "gpu.timing=" + mode};
   if (deliver) sets.emplace_back("gpu.tmau.share_receivers=true");
   Machine machine(sets);
   // Load balancing puts CTAs of a cluster together where the machine is small: 8 CTAs on a GPC of 4 SMs or so.
@@ -246,7 +249,9 @@ TEST_CASE("a load for another CTA, and an mbarrier elsewhere", "[system][TMA-30]
 }
 
 TEST_CASE("a multicast into a CTA that has exited is an error of the CGA", "[system][TMA-30][CGA-08]") {
-  Machine machine;
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt");
+  CAPTURE(mode);
+  Machine machine({"gpu.timing=" + mode});
   auto program = std::make_shared<ListProgram>(4);
   ListProgram& p = *program;
   p.mbarrier_init(0, 1);

@@ -281,7 +281,9 @@ TEST_CASE("blocks of any length and place are copied in device memory", "[system
 }
 
 TEST_CASE("a machine that is reset in the middle of bulk requests starts anew", "[system][TMA-02]") {
-  Machine machine;
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast");
+  CAPTURE(mode);
+  Machine machine({"gpu.timing=" + mode});
   auto program = std::make_shared<ListProgram>(8);
   ListProgram& p = *program;
   p.mbarrier_init(0, 1);

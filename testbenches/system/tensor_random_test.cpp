@@ -131,8 +131,10 @@ TEST_CASE("boxes come right through a unit of several SMs and with little of eve
                std::vector<std::string>{"gpu.tmau.outstanding=3", "gpu.tmau.descriptors=1", "gpu.tmau.queue=1"},
                std::vector<std::string>{"gpu.tmau.tracking=table", "gpu.tmau.table=2"});
   CAPTURE(sets);
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast");
+  CAPTURE(mode);
   Random random(seed());
-  Machine machine("at", sets);
+  Machine machine(mode, sets);
   check_loads(machine, random, 200);
 }
 

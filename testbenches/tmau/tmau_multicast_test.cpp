@@ -1,4 +1,9 @@
 // One request of memory, several receivers (TMA-30, TMA-31).
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
 #include <catch2/catch.hpp>
 
 #include "tmau/tmau.h"
@@ -46,6 +51,77 @@ TEST_CASE("a multicast goes to memory once and lands in each receiver", "[tmau][
   CHECK(received == 24);
   CHECK(bench.stat("multicast.acknowledged") == (per_unit == 4 ? 0 : 16));
   bench.check_over();
+}
+
+// Without payloads, many at once.
+TEST_CASE("lines that calls read come when their payloads would", "[tmau][TMA-13][TMA-15][TMA-30][TMA-31]") {
+  const auto mode = GENERATE(TimingMode::fast, TimingMode::lt);
+  const std::uint32_t per_unit = GENERATE(1U, 2U);
+  const std::uint16_t mask = GENERATE(std::uint16_t{0}, std::uint16_t{0b0110}, std::uint16_t{0b1111});
+  const auto tracking = GENERATE(tmau::Tracking::carried, tmau::Tracking::table);
+  CAPTURE(static_cast<int>(mode), per_unit, mask);
+  TmauParams params = stages(per_unit);
+  params.tracking = tracking;
+  params.rate = params.block_rate = 0.75;
+  params.outstanding = 20;
+  struct Result {
+    std::vector<std::vector<Bytes>> windows;
+    std::vector<std::vector<std::tuple<Cycle, std::uint32_t, std::uint32_t>>> data;
+    std::vector<std::map<std::uint32_t, std::uint64_t>> barriers;
+    std::vector<Cycle> ends;
+    std::vector<std::uint64_t> stats;
+    std::uint64_t lots = 0;
+    bool operator==(const Result& other) const {
+      return windows == other.windows && data == other.data && barriers == other.barriers && ends == other.ends &&
+             stats == other.stats;
+    }
+  };
+  const auto run = [&](bool lines) {
+    TmauBench bench(4, params, mode);
+    bench.fill_memory(2);
+    bench.memory.gives_lines = lines;
+    bench.memory.latency = [](std::uint64_t address) { return address / 128 % 3 * 77 + 60; };
+    // Rows that begin in mid-line, and rows and columns outside.
+    bench.put_descriptor(kDescriptor, matrix_at(0x1010, 60, 40, 48, 12));
+    std::vector<std::uint32_t> ids;
+    for (std::uint32_t i = 0; i < 6; ++i) {
+      BulkRequest request = tensor(
+          BulkKind::load, kDescriptor,
+          {static_cast<std::int32_t>(i) * 16 - 8, static_cast<std::int32_t>(i) * 9 - 4, 0, 0, 0}, 1024 + 4096 * i);
+      if (i % 3 == 2) request = block_load(0x4000 + 0x70 * i, 50, 1024 + 4096 * i, 8);
+      request.multicast = mask;
+      ids.push_back(bench.ask(30 * i, request, i % 2));
+    }
+    bench.run();
+    bench.check_over();
+    Result result;
+    for (auto& sm : bench.sms) {
+      result.windows.push_back(sm->windows);
+      result.barriers.push_back(sm->barrier);
+      auto& data = result.data.emplace_back();
+      for (const TmauSm::Data& one : sm->data) data.emplace_back(one.cycle, one.shared, one.bytes);
+      std::sort(data.begin(), data.end());
+      result.lots += sm->lots;
+    }
+    for (const std::uint32_t id : ids) {
+      CHECK(bench.done(id).packet.kind == DoneKind::complete);
+      result.ends.push_back(bench.cycle_of(id));
+    }
+    for (std::uint32_t unit = 0; unit < bench.units.size(); ++unit) {
+      for (const char* stat : {"lines", "bytes_in", "delivered", "fills", "multicast.sent", "multicast.saved",
+                               "multicast.received", "multicast.acknowledged", "wait.outstanding"}) {
+        result.stats.push_back(bench.stat(stat, unit));
+      }
+    }
+    return result;
+  };
+  const Result with = run(false);
+  const Result without = run(true);
+  CHECK(without == with);
+  CHECK(without.lots > 0);
+  std::size_t pieces = 0;
+  for (const auto& data : without.data) pieces += data.size();
+  CHECK(without.lots < pieces / 2);
 }
 
 TEST_CASE("a load is complete when the last receiver's unit has acknowledged", "[tmau][TMA-31]") {

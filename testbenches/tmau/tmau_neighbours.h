@@ -18,6 +18,8 @@
 
 #include "arch/tensor_data.h"
 #include "arch/tensor_descriptor.h"
+#include "common/bits.h"
+#include "common/line_source.h"
 #include "common/packet_socket.h"
 #include "support/random.h"
 #include "support/sim_fixture.h"
@@ -66,7 +68,7 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
         sms_(sms),
         all_(all) {
     done_in.on_packet<TmauSm, &TmauSm::on_done>(*this);
-    data_in.on_packet<TmauSm, &TmauSm::on_data>(*this);
+    data_in.on_packet_ahead<TmauSm, &TmauSm::on_data>(*this);
     read_in.on_packet<TmauSm, &TmauSm::on_read>(*this);
     bulk_out.on_credit<TmauSm, &TmauSm::on_credit>(*this);
     domain.add_resettable(*this);
@@ -88,6 +90,7 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
   std::function<bool(const protocol::BulkTarget&)> bad;  // its bytes are poisoned
   std::uint64_t poisoned = 0;                            // pieces that came so
   std::uint64_t given = 0;                               // pieces for stores
+  std::uint64_t lots = 0;                                // packets of lines without payloads
 
   void send(Cycle cycle, const protocol::BulkRequestPacket& packet) {
     script_.push_back(packet);
@@ -98,12 +101,19 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
  private:
   static constexpr std::uint32_t kSend = 0;
   static constexpr std::uint32_t kGive = 1;
+  static constexpr std::uint32_t kArrive = 2;
+  struct Coming {
+    MemoryRequest* request = nullptr;  // null: a line without a payload
+    protocol::BulkTarget target;
+    std::array<std::uint8_t, arch::kLineBytes> bytes{};  // of that
+  };
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override {
     if (kind == kSend) {
       queued_.push_back(script_[argument]);
       return on_credit(0);
     }
+    if (kind == kArrive) return arrive(coming_[argument]);
     give(reads_[argument]);
   }
   void on_credit(std::uint32_t) {
@@ -115,34 +125,61 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
   }
   void on_done(const BulkDonePacket& packet, std::uint32_t) { done.push_back({domain_.now(), packet}); }
 
-  void on_data(const protocol::BulkDataPacket& packet, std::uint32_t) {
+  // What came without payloads arrives line by line all the same.
+  void on_data(const protocol::BulkDataPacket& packet, std::uint32_t, Cycle arrival) {
     REQUIRE(packet.sm == bit_);
-    const protocol::BulkTarget& target = packet.request->extension.bulk.get();
+    if (packet.lines == nullptr) {
+      coming_.push_back({packet.request, packet.request->extension.bulk.get(), {}});
+      return domain_.schedule(arrival, *this, kArrive, coming_.size() - 1);
+    }
+    const protocol::BulkLines& lines = *packet.lines;
+    REQUIRE((lines.count > 0 && lines.count <= protocol::BulkLines::kMost));
+    Cycle last = 0;
+    for (std::uint32_t i = 0; i < lines.count; ++i) {
+      const Cycle when = arrival - (lines.last - lines.arrivals[i]);
+      REQUIRE(when >= domain_.now());
+      last = std::max(last, lines.arrivals[i]);
+      coming_.push_back({nullptr, lines.target, lines.bytes[i]});
+      coming_.back().target.piece = lines.pieces[i];
+      domain_.schedule(when, *this, kArrive, coming_.size() - 1);
+    }
+    REQUIRE(last == lines.last);
+    lots += 1;
+  }
+  void arrive(const Coming& coming) {
+    const protocol::BulkTarget& target = coming.target;
     data.push_back({domain_.now(), target.piece.shared, target.piece.bytes});
     targets.push_back(target);
     std::uint32_t receivers = 0;
     if (target.by_rank) {
       for (std::uint32_t rank = 0; rank < arch::kMulticastCtas; ++rank) {
         if ((target.ctas >> rank & 1) == 0 || rank % sms_ != bit_) continue;
-        take(*packet.request, target, rank / sms_);
+        take(coming, rank / sms_);
         ++receivers;
       }
     } else {
-      take(*packet.request, target, target.cta_slot);
+      take(coming, target.cta_slot);
       ++receivers;
     }
     REQUIRE(receivers > 0);
-    if (packet.request->extension.poisoned) ++poisoned;
-    packet.request->release();
+    if (coming.request == nullptr) return;
+    if (coming.request->extension.poisoned) ++poisoned;
+    coming.request->release();
   }
-  void take(const MemoryRequest& request, const protocol::BulkTarget& target, std::uint32_t window) {
+  void take(const Coming& coming, std::uint32_t window) {
+    const protocol::BulkTarget& target = coming.target;
     const arch::TensorPiece& piece = target.piece;
     std::array<std::uint8_t, arch::kLineBytes> bytes{};
     REQUIRE(piece.group == 0);
     if (piece.inside.any()) {
-      REQUIRE(request.get_address() == piece.address + piece.inside.lowest());
-      REQUIRE(request.get_data_length() == piece.inside.highest() - piece.inside.lowest() + 1);
-      std::memcpy(bytes.data() + piece.inside.lowest(), request.get_data_ptr(), request.get_data_length());
+      const std::uint32_t first = piece.inside.lowest();
+      const std::uint32_t length = piece.inside.highest() - first + 1;
+      if (coming.request != nullptr) {
+        REQUIRE(coming.request->get_address() == piece.address + first);
+        REQUIRE(coming.request->get_data_length() == length);
+      }
+      const std::uint8_t* from = coming.request != nullptr ? coming.request->get_data_ptr() : coming.bytes.data();
+      std::memcpy(bytes.data() + first, from, length);
     }
     if (arch::converts(target.type)) arch::convert(target.type, piece.bytes, bytes.data());
     arch::fill_outside(target.type, target.fill, piece.inside, piece.bytes, bytes.data());
@@ -200,6 +237,8 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
     script_.clear();
     queued_.clear();
     reads_.clear();
+    coming_.clear();
+    lots = 0;
     done.clear();
     data.clear();
     targets.clear();
@@ -215,9 +254,10 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
   std::deque<protocol::BulkRequestPacket> script_;
   std::deque<protocol::BulkRequestPacket> queued_;  // without a credit
   std::deque<protocol::BulkReadPacket> reads_;
+  std::deque<Coming> coming_;
 };
 
-class TmauMemory : public sc_core::sc_module, private EventHandler, private Resettable {
+class TmauMemory : public sc_core::sc_module, private EventHandler, private Resettable, private LineSource {
  public:
   struct Seen {
     Cycle cycle = 0;  // arrival
@@ -240,6 +280,7 @@ class TmauMemory : public sc_core::sc_module, private EventHandler, private Rese
       in.push_back(std::make_unique<MemoryIn>(fmt::format("in_{}", sm).c_str(), domain));
       in[sm]->connect<TmauMemory, &TmauMemory::request, &TmauMemory::room, &TmauMemory::blocking, &TmauMemory::debug>(
           *this, sm);
+      in[sm]->offer_lines(*this, sm);
       multicast_out.push_back(std::make_unique<PacketOut<protocol::BulkDataPacket>>(
           fmt::format("multicast_out_{}", sm).c_str(), domain, 0, kUnlimitedCredits));
     }
@@ -256,6 +297,7 @@ class TmauMemory : public sc_core::sc_module, private EventHandler, private Rese
   std::function<bool(std::uint64_t line)> poison;
   std::function<tlm::tlm_response_status(const MemoryRequest&)> refuse;  // by translation; OK: it goes on
   std::optional<Cycle> accepts;  // posted writes, so many cycles after they have arrived
+  bool gives_lines = false;      // to calls, without payloads
   Cycle ahead = 0;               // responses are known so many cycles before they arrive
   std::uint32_t open = 0;
   std::uint32_t most_open = 0;
@@ -340,6 +382,30 @@ class TmauMemory : public sc_core::sc_module, private EventHandler, private Rese
     duplicate(request, domain_.cycle_after(delay));
   }
   unsigned debug(tlm::tlm_generic_payload&, std::uint32_t) { return 0; }
+  bool find(LineRead& read, std::uint32_t) override {
+    if (!gives_lines || refuse || read.place + arch::kLineBytes > bytes.size()) return false;
+    return !poison || !poison(read.place);
+  }
+  void take(LineRead& read, std::uint32_t sm) override {
+    REQUIRE(read.place % arch::kLineBytes == 0);
+    REQUIRE((read.sectors > 0 && read.sectors < 16));
+    REQUIRE(read.when >= ports_[sm].last_request);
+    ports_[sm].last_request = read.when;
+    const std::uint32_t first = bits::lowest(read.sectors);
+    const std::uint64_t begin = read.place + first * arch::kSectorBytes;
+    seen.push_back({read.when, sm, begin, bits::count(read.sectors) * arch::kSectorBytes, tlm::TLM_READ_COMMAND,
+                    MemoryAction::plain, read.sectors, read.receivers, read.carried, 0, read.promoted,
+                    static_cast<arch::EvictionPriority>(read.priority)});
+    read.when += latency ? latency(begin) : 100;
+    read.bytes = error && error(read.place) ? nullptr : &bytes[read.place];
+    const std::uint32_t copies = read.bytes == nullptr ? 0 : bits::count(read.receivers);
+    for (std::uint32_t i = 0; i < copies; ++i) read.arrivals[i] = read.when;
+  }
+  void warm(const LineRead&, std::uint32_t, bool) const override {}
+  void pass_on(LineParcel& parcel, std::uint32_t receiver, std::uint32_t) override {
+    const auto& lines = static_cast<protocol::BulkLines&>(parcel);
+    multicast_out[receiver]->send_at(lines.last, {nullptr, protocol::SmInGpc(receiver), false, &lines});
+  }
 
   void perform(MemoryRequest& request) {
     const std::uint64_t address = request.get_address();

@@ -1,5 +1,7 @@
 // Thousands of requests of all kinds, many at a time, against the element-by-element oracle: every byte of memory and
 // of all windows is compared.
+#include <array>
+
 #include <catch2/catch.hpp>
 
 #include "tmau/random_tensor.h"
@@ -243,6 +245,11 @@ class Round {
   std::vector<std::pair<std::uint32_t, DoneKind>> ends_;
 };
 
+TimingMode mode_of(std::uint64_t seed) {
+  constexpr std::array<TimingMode, 3> kModes{TimingMode::lt, TimingMode::at, TimingMode::fast};
+  return kModes[seed % kModes.size()];
+}
+
 }  // namespace
 
 TEST_CASE("requests of all kinds at once do what each has to do",
@@ -253,8 +260,8 @@ TEST_CASE("requests of all kinds at once do what each has to do",
     Random random(seed);
     const TmauParams params = random_params(random);
     const std::uint32_t sms = random.between(1, 5);
-    const TimingMode mode = seed % 3 == 0 ? TimingMode::lt : TimingMode::at;
-    TmauBench bench(sms, params, mode, kMemory);
+    TmauBench bench(sms, params, mode_of(seed), kMemory);
+    bench.memory.gives_lines = seed % 2 == 0;
     bench.fill_memory(seed);
     bench.fill_windows(seed + 1);
     bench.memory.ahead = random.below(3) * 15;
@@ -284,7 +291,8 @@ TEST_CASE("errors anywhere lose their own pieces, and nothing else", "[tmau][TMA
     Random random(seed);
     const TmauParams params = random_params(random);
     const std::uint32_t sms = random.between(1, 4);
-    TmauBench bench(sms, params, seed % 3 == 0 ? TimingMode::lt : TimingMode::at);
+    TmauBench bench(sms, params, mode_of(seed));
+    bench.memory.gives_lines = seed % 2 == 0;
     bench.fill_memory(seed);
     bench.fill_windows(seed);
     bench.memory.ahead = random.below(3) * 15;
