@@ -105,8 +105,8 @@ void L2FunctionalPath::take_turn(const L2Access& access, const sc_core::sc_time&
                                  sc_core::sc_time& delay) {
   const Cycle now = domain_.now();
   const Cycle wanted = std::max(domain_.cycle_after(delay), now);
-  const Cycle when = take_turn(access.line, turns_.turn_of(access), std::max(domain_.cycle_after(tags), now),
-                               from_memory, wanted);
+  const Cycle when =
+      take_turn(access.line, turns_.turn_of(access), std::max(domain_.cycle_after(tags), now), from_memory, wanted);
   if (when > wanted) delay = domain_.delay_until(when);
 }
 
