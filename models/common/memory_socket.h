@@ -3,8 +3,8 @@
 // Approximately timed, the usual exchange between two blocks of ours takes two calls: BEGIN_REQ, answered with END_REQ
 // in its return, and BEGIN_RESP, answered with TLM_COMPLETED. An end that has no room for more withholds its answer,
 // which is the protocol's own back-pressure. All other forms that the standard allows are understood. Loosely timed,
-// requests are blocking calls that never wait. Two ends of ours can read lines without a payload as well (LineSource);
-// any other end knows nothing of it.
+// requests are blocking calls that never wait. Two ends of ours can read lines without a payload as well (LineSource),
+// and move many at once (RangeTarget); any other end knows nothing of it.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include "common/domain.h"
 #include "common/error.h"
 #include "common/line_source.h"
+#include "common/range_target.h"
 
 namespace heddle {
 
@@ -34,11 +35,12 @@ inline Cycle arrival_of(const tlm::tlm_generic_payload& payload, Domain& domain,
 
 }  // namespace detail
 
-// A target of ours, which may offer lines.
+// A target of ours, which may offer lines and ranges.
 class LineTarget : public tlm::tlm_fw_transport_if<> {
  public:
   // For who counts cycles as it does.
   virtual LinePort lines(const Domain& domain) const = 0;
+  virtual RangePort ranges(const Domain& domain) const = 0;
 
  protected:
   ~LineTarget() override = default;
@@ -109,6 +111,11 @@ class MemoryOut : public tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_bas
   LinePort lines() {
     const auto* ours = dynamic_cast<const LineTarget*>(&target());
     return ours == nullptr ? LinePort() : ours->lines(domain_);
+  }
+  // The same of ranges.
+  RangePort ranges() {
+    const auto* ours = dynamic_cast<const LineTarget*>(&target());
+    return ours == nullptr ? RangePort() : ours->ranges(domain_);
   }
 
   void reset() override {
@@ -194,6 +201,7 @@ class MemoryIn : public tlm::tlm_target_socket<>, private LineTarget, private Re
 
   // The owner offers lines, too.
   void offer_lines(LineSource& source, std::uint32_t port) { lines_ = {&source, port}; }
+  void offer_ranges(RangeTarget& target, std::uint32_t port) { ranges_ = {&target, port}; }
 
   // True while the owner owes an END_REQ.
   bool withholding() const { return withheld_ != nullptr; }
@@ -256,6 +264,7 @@ class MemoryIn : public tlm::tlm_target_socket<>, private LineTarget, private Re
     blocking_(owner_, payload, index_, delay);
   }
   LinePort lines(const Domain& domain) const override { return &domain == &domain_ ? lines_ : LinePort(); }
+  RangePort ranges(const Domain& domain) const override { return &domain == &domain_ ? ranges_ : RangePort(); }
   bool get_direct_mem_ptr(tlm::tlm_generic_payload&, tlm::tlm_dmi&) override { return false; }
   unsigned int transport_dbg(tlm::tlm_generic_payload& payload) override {
     return debug_ == nullptr ? 0 : debug_(owner_, payload, index_);
@@ -272,6 +281,7 @@ class MemoryIn : public tlm::tlm_target_socket<>, private LineTarget, private Re
   void (*blocking_)(void*, tlm::tlm_generic_payload&, std::uint32_t, sc_core::sc_time&) = nullptr;
   unsigned (*debug_)(void*, tlm::tlm_generic_payload&, std::uint32_t) = nullptr;
   LinePort lines_;
+  RangePort ranges_;
 };
 
 // Generic payloads from a pool: 9 ns against 38 ns for new and delete, measured.

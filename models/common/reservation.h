@@ -50,10 +50,20 @@ class ReservedLink {
   static constexpr std::uint32_t kScale = 256;  // the same, where fractions of a cycle must not be lost
 
   std::uint32_t& used(Cycle window) { return used_[window % kWindows]; }
+  bool any_full() const {
+    bool full = false;
+    for (const std::uint32_t taken : used_) full |= taken >= window_;
+    return full;
+  }
   // The calendar goes up to that window.
   void extend(Cycle window) {
     if (window < first_ + kWindows) return;
     const Cycle first = window + 1 - kWindows;
+    if (first >= first_ + kWindows && !any_full()) {  // after a pause: nothing is left
+      used_.fill(0);
+      first_ = first;
+      return;
+    }
     for (Cycle gone = first_; gone < std::min(first, first_ + kWindows); ++gone) {
       if (used(gone) >= window_) full_until_ = (gone + 1) * kWindow;
       used(gone) = 0;

@@ -13,7 +13,8 @@
 
 namespace heddle {
 
-// Pages are allocated by the first write that reaches them; what was never written reads as zeros and costs nothing.
+// Pages are allocated by the first write of anything but zeros that reaches them; what was never written reads as zeros
+// and costs nothing.
 class Storage {
  public:
   static constexpr std::uint64_t kPageBytes = 16384;
@@ -44,7 +45,12 @@ class Storage {
   void write(std::uint64_t address, const void* from, std::uint64_t length) {
     const std::uint64_t offset = address % kPageBytes;
     if (length != 0 && length <= kPageBytes - offset && contains(address, length)) {
-      std::memcpy(get(address / kPageBytes) + offset, from, length);
+      std::uint8_t* page = find(address / kPageBytes);
+      if (page == nullptr) {
+        if (all_zero(from, length)) return;
+        page = allocate(address / kPageBytes);
+      }
+      std::memcpy(page + offset, from, length);
       return;
     }
     write_across(address, static_cast<const std::uint8_t*>(from), length);
@@ -53,6 +59,13 @@ class Storage {
   const std::uint8_t* look(std::uint64_t address) const {
     const std::uint8_t* page = find(address / kPageBytes);
     return (page == nullptr ? kZeros.data() : page) + address % kPageBytes;
+  }
+  // None of these bytes has a page: all are 0.
+  bool untouched(std::uint64_t address, std::uint64_t length) const {
+    for (std::uint64_t page = address / kPageBytes; page <= (address + length - 1) / kPageBytes; ++page) {
+      if (find(page) != nullptr) return false;
+    }
+    return true;
   }
   // The page that holds an address of memory: kPageBytes bytes that stay where they are until clear().
   std::uint8_t* page_of(std::uint64_t address) {
@@ -85,6 +98,10 @@ class Storage {
     return bytes != nullptr ? bytes : allocate(page);
   }
   std::uint8_t* allocate(std::uint64_t page);
+  static bool all_zero(const void* from, std::uint64_t length) {
+    const auto* bytes = static_cast<const std::uint8_t*>(from);
+    return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, length - 1) == 0;
+  }
   void read_across(std::uint64_t address, std::uint8_t* to, std::uint64_t length) const;
   void write_across(std::uint64_t address, const std::uint8_t* from, std::uint64_t length);
 

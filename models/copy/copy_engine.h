@@ -1,12 +1,20 @@
 // One copy engine: reads pieces, writes them when they have come, and says when all have been written.
+//
+// Pieces are lines. Where memory moves ranges (accesses are calls), they are runs of up to kRunBytes, which take what
+// their lines would: lines of the engine's bandwidth and of those that it has under way, and of all on their way. What
+// memory does not move as a range goes by lines, which find out why.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "common/index_pool.h"
 #include "common/link_network.h"
 #include "common/memory_socket.h"
+#include "common/range_target.h"
 #include "copy/copy_job.h"
 #include "protocol/memory_request.h"
 
@@ -64,13 +72,18 @@ class CopyEngine final : public EventHandler {
   const char* handler_name() const override { return name_; }
 
  private:
-  enum Event : std::uint32_t { kPump, kAnswer };  // argument of an answer: its slot
+  static constexpr std::uint32_t kRunBytes = 4096;
+  using Run = std::array<std::uint8_t, kRunBytes>;
+  enum Event : std::uint32_t { kPump, kAnswer, kBack, kRunEnd, kEnd };  // argument of an answer, and of a run: its slot
   // A piece under way.
   struct Slot {
     Piece piece;
     protocol::MemoryRequest* payload = nullptr;
     bool writes = false;
     bool with_memory = false;
+    Run* run = nullptr;  // null: a line
+    RangeMove range;
+    std::uint32_t lines() const { return run == nullptr ? 1 : piece.bytes / arch::kLineBytes; }
   };
 
   bool on_response(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival);
@@ -84,6 +97,17 @@ class CopyEngine final : public EventHandler {
   void aim(std::uint32_t slot, bool write);
   void send(std::uint32_t slot);
   void take_answer(std::uint32_t slot);
+  void take_data(std::uint32_t slot, bool good);
+  // Of runs.
+  std::uint32_t lines_of_run() const;
+  bool begin_run(std::uint32_t lines, Cycle now);
+  bool move(std::uint32_t slot, bool write);
+  void write_run(std::uint32_t slot);
+  void split(std::uint32_t slot);
+  void come_back(std::uint32_t slot);
+  void end_run(std::uint32_t slot);
+  void fill_run(std::uint32_t slot);
+  Run* take_buffer();
   void give_up(std::uint32_t slot);
   void finish();
   void draw(TimelineSink& sink, Cycle end) const;
@@ -105,6 +129,15 @@ class CopyEngine final : public EventHandler {
   LinkPace pace_;
   IndexPool<Slot> slots_;
   Ring<std::uint32_t> to_write_;  // slots whose data have come
+
+  RangePort ranges_;          // of memory, if it moves any
+  bool asked_ = false;        // whether it does
+  const double line_cycles_;  // of the engine's bandwidth
+  std::uint32_t lines_ = 0;   // under way
+  Cycle held_until_ = 0;      // memory has no room before
+  Cycle freed_ = 0;           // the last line of the runs that have ended
+  std::vector<std::unique_ptr<Run>> buffers_;
+  std::vector<Run*> free_buffers_;
 
   CopyEngineStats stats_;
 };

@@ -50,6 +50,24 @@ Piece CopyJob::next() {
   return piece;
 }
 
+std::uint64_t CopyJob::run(std::uint64_t most) const {
+  const std::uint64_t to = request_.to + asked_;
+  const bool whole = to % arch::kLineBytes == 0 && (is_fill() || (request_.from + asked_) % arch::kLineBytes == 0);
+  if (!more() || !whole) return 0;
+  return std::min(left() / arch::kLineBytes * arch::kLineBytes, most - to % most);
+}
+
+Piece CopyJob::take(std::uint64_t bytes) {
+  HEDDLE_CHECK(more() && bytes <= left(), "a run was taken of a copy that has none left");
+  Piece piece;
+  piece.to = request_.to + asked_;
+  piece.from = is_fill() ? 0 : request_.from + asked_;
+  piece.bytes = static_cast<std::uint32_t>(bytes);
+  asked_ += bytes;
+  ++under_way_;
+  return piece;
+}
+
 void CopyJob::ended() {
   HEDDLE_CHECK(under_way_ > 0, "a piece ended that was not under way");
   --under_way_;

@@ -18,7 +18,7 @@ struct CopyParams {
   static void describe(ParamTable<CopyParams>& t);
 };
 
-// Bytes that lie in one line at the source, and in one line at the destination.
+// Bytes that lie in one line at the source, and in one line at the destination; or a run of whole lines at both.
 struct Piece {
   std::uint64_t from = 0;  // without meaning for a fill
   std::uint64_t to = 0;
@@ -47,7 +47,14 @@ class CopyJob {
   bool more() const { return !failed_ && asked_ < request_.bytes; }
   // The next one, in order of addresses; it counts as under way until ended() is called for it.
   Piece next();
+  // The bytes of the run that begins here, up to the next multiple of `most` at the destination, a power of two; 0: the
+  // next piece is no whole line. And this run as a piece.
+  std::uint64_t run(std::uint64_t most) const;
+  Piece take(std::uint64_t bytes);
+  // It becomes so many, each of which ends.
+  void split(std::uint32_t pieces) { under_way_ += pieces - 1; }
   void ended();
+  std::uint64_t left() const { return request_.bytes - asked_; }
   // An access of a piece was refused, at `address`. The first of the copy's pieces that fails gives its address.
   void failed(const Piece& piece, std::uint64_t address, bool write);
   bool stopped() const { return failed_; }

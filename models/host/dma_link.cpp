@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "arch/memory_op.h"
+
 namespace heddle::host {
 namespace {
 
@@ -24,7 +26,11 @@ DmaLink::DmaLink(const char* name, Domain& domain, Socket& socket, const HubPara
       stray_(stray),
       listener_(listener),
       out_(bytes_per_cycle(params, domain)),
-      back_(bytes_per_cycle(params, domain)) {
+      back_(bytes_per_cycle(params, domain)),
+      called_(heddle::has_calls(domain.mode())),
+      rate_(bytes_per_cycle(params, domain)),
+      out_ahead_(rate_),
+      back_ahead_(rate_) {
   socket.bind(static_cast<tlm::tlm_bw_transport_if<>&>(*this));
 }
 
@@ -65,15 +71,21 @@ void DmaLink::on_event(std::uint32_t kind, std::uint64_t argument) {
 // The way out: tags, the link, and at its end the target's request channel.
 void DmaLink::pump() {
   while (!leaving_.empty() && tags_ < tag_limit_) {
-    if (timed_ && !out_.free_at(domain_.now())) {
+    if (timed_ && !called_ && !out_.free_at(domain_.now())) {
       if (!leave_event_) domain_.schedule(out_.earliest(domain_.now()), *this, kLeave);
       leave_event_ = true;
       return;
     }
     DmaPayload& payload = *leaving_.pop();
     ++tags_;
-    if (timed_) out_.take(domain_.now(), kPcieHeaderBytes + (payload.is_write() ? payload.get_data_length() : 0));
-    schedule(domain_.now() + latency_, kArrive, payload);
+    Cycle begin = domain_.now();
+    const std::uint32_t bytes = kPcieHeaderBytes + (payload.is_write() ? payload.get_data_length() : 0);
+    if (timed_ && called_) {
+      begin = out_ahead_.take(begin, bytes);
+    } else if (timed_) {
+      out_.take(begin, bytes);
+    }
+    schedule(begin + latency_, kArrive, payload);
   }
 }
 
@@ -92,6 +104,7 @@ void DmaLink::send_bus() {
 void DmaLink::send(DmaPayload& payload) {
   requesting_ = &payload;
   payload.state = DmaPayload::State::away;
+  payload.sent = domain_.now();
   ++away_;
   sending_ = true;
   tlm::tlm_phase phase = tlm::BEGIN_REQ;
@@ -158,6 +171,9 @@ bool DmaLink::take_response(DmaPayload& payload, const sc_core::sc_time& delay) 
   }
   payload.state = DmaPayload::State::inside;
   --away_;
+  if (payload.get_command() != tlm::TLM_IGNORE_COMMAND && payload.sent != kNever) {
+    target_takes_[payload.is_write()] = arrival_of(delay) - payload.sent;
+  }
   schedule(arrival_of(delay), kAnswer, payload);
   return true;
 }
@@ -166,8 +182,13 @@ bool DmaLink::take_response(DmaPayload& payload, const sc_core::sc_time& delay) 
 void DmaLink::enter_answer(DmaPayload& payload) {
   Cycle start = domain_.now();
   if (timed_) {
-    start = back_.earliest(domain_.now());
-    back_.take(start, kPcieHeaderBytes + (payload.is_read() ? payload.get_data_length() : 0));
+    const std::uint32_t bytes = kPcieHeaderBytes + (payload.is_read() ? payload.get_data_length() : 0);
+    if (called_) {
+      start = back_ahead_.take(start, bytes);
+    } else {
+      start = back_.earliest(start);
+      back_.take(start, bytes);
+    }
   }
   schedule(start + latency_, kFinish, payload);
 }
@@ -180,9 +201,54 @@ void DmaLink::run() {
     payload.state = DmaPayload::State::away;
     ++away_;
     sc_core::sc_time delay = domain_.delay_until(call.when);
+    payload.sent = call.when;
+    const sc_core::sc_time before = sc_core::sc_time_stamp();
     socket_->b_transport(payload, delay);
+    if (sc_core::sc_time_stamp() != before) target_waits_ = true;
     take_response(payload, delay);  // the next call need not wait for that time
   }
+}
+
+bool DmaLink::takes(const RangeMove& range) const {
+  return called_ && settled() && !target_waits_ && target_takes_[range.write] != kNever &&
+         range.bytes / arch::kLineBytes <= tag_limit_;
+}
+
+void DmaLink::go_out(RangeMove& range, std::uint32_t queue) {
+  const std::uint32_t lines = range.bytes / arch::kLineBytes;
+  range.accepted = range.first;
+  if (!timed_) return range.delay(target_takes_[range.write]);
+  const Cycle first = range.first;
+  const Cycle last = range.last;
+  while (range_lines_ + lines > tag_limit_) {
+    const Tags freed = range_tags_.pop();
+    ++ranges_gone_;
+    range_lines_ -= freed.lines;
+    range.first = std::max(range.first, freed.first);
+    range.last = std::max({range.last, range.first, freed.last});
+  }
+  if (range.first > first || range.last > last) {
+    range.accepted = range.time_of(lines - std::min(lines, queue), lines);
+  }
+  const std::uint32_t out = kPcieHeaderBytes + (range.write ? arch::kLineBytes : 0);
+  range.follow(out_ahead_.take(range.first, lines * out), (lines - 1) * out / rate_);
+  range.delay(latency_ + target_takes_[range.write]);
+  // As long as nobody knows better.
+  range.note = ranges_gone_ + range_tags_.size();
+  range_tags_.push({lines, range.first + latency_, range.last + latency_});
+  range_lines_ += lines;
+}
+
+void DmaLink::come_back(RangeMove& range) {
+  if (!timed_) return;
+  const std::uint32_t lines = range.bytes / arch::kLineBytes;
+  const std::uint32_t back = kPcieHeaderBytes + (range.write ? 0 : arch::kLineBytes);
+  range.follow(back_ahead_.take(range.first, lines * back), (lines - 1) * back / rate_);
+  range.delay(latency_);
+  if (range.note < ranges_gone_) return;
+  Tags& tags = range_tags_.at(range.note - ranges_gone_);
+  tags.first = range.first;
+  tags.last = range.last;
 }
 
 void DmaLink::reset_link() {
@@ -193,6 +259,13 @@ void DmaLink::reset_link() {
   tags_ = away_ = stale_ = 0;
   out_.reset();
   back_.reset();
+  out_ahead_.reset();
+  back_ahead_.reset();
+  range_tags_.clear();
+  range_lines_ = 0;
+  ranges_gone_ = 0;
+  target_takes_[0] = target_takes_[1] = kNever;
+  target_waits_ = false;
   leaving_.clear();
   bus_.clear();
   calls_.clear();

@@ -11,6 +11,8 @@
 #include "common/domain.h"
 #include "common/index_pool.h"
 #include "common/link_network.h"
+#include "common/range_target.h"
+#include "common/reservation.h"
 #include "common/stats.h"
 #include "common/waits.h"
 #include "host/boundary_params.h"
@@ -42,6 +44,13 @@ class DmaLink final : private EventHandler, private tlm::tlm_bw_transport_if<> {
   // Sends what tags and bandwidth allow.
   void pump();
   [[noreturn]] void run();
+
+  // The range can go by itself: the target has shown how long it takes, and nothing of before a reset is there.
+  bool takes(const RangeMove& range) const;
+  // It goes out and comes back; it takes tags as lines do, for which `queue` of them can wait.
+  void go_out(RangeMove& range, std::uint32_t queue);
+  void come_back(RangeMove& range);
+  Cycle latency() const { return latency_; }  // of each way
 
   // Nothing of before the last reset is at the target.
   bool settled() const { return stale_ == 0; }
@@ -96,8 +105,23 @@ class DmaLink final : private EventHandler, private tlm::tlm_bw_transport_if<> {
 
   LinkPace out_;
   LinkPace back_;
-  Ring<DmaPayload*> leaving_;  // before the link
-  std::uint32_t tags_ = 0;     // in use
+  // The same two where accesses are calls: ranges take them ahead, and have tags of their own.
+  const bool called_;
+  const double rate_;  // bytes per cycle
+  ReservedLink out_ahead_;
+  ReservedLink back_ahead_;
+  struct Tags {
+    std::uint32_t lines = 0;
+    Cycle first = 0;  // when the first of them is free again
+    Cycle last = 0;
+  };
+  Ring<Tags> range_tags_;
+  std::uint32_t range_lines_ = 0;             // of these
+  std::uint64_t ranges_gone_ = 0;             // that have left range_tags_
+  Cycle target_takes_[2] = {kNever, kNever};  // reads, writes: for the last of them
+  bool target_waits_ = false;                 // in blocking calls
+  Ring<DmaPayload*> leaving_;                 // before the link
+  std::uint32_t tags_ = 0;                    // in use
   bool leave_event_ = false;
   Ring<DmaPayload*> bus_;             // behind the link
   DmaPayload* requesting_ = nullptr;  // whose END_REQ is outstanding

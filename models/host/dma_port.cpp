@@ -256,6 +256,22 @@ void DmaPort::end_job(std::uint32_t number) {
   done_(job.token, job.status);
 }
 
+bool DmaPort::move(RangeMove& range) {
+  const std::uint64_t address = arch::host_address(range.address);
+  if (!bound() || !link_.takes(range) || order_.touches(address, range.bytes)) return false;
+  if (range.write && range.zeros) std::fill_n(range.data, range.bytes, std::uint8_t{0});
+  const tlm::tlm_command command = range.write ? tlm::TLM_WRITE_COMMAND : tlm::TLM_READ_COMMAND;
+  if (debug(command, address, range.data, range.bytes) != range.bytes) return false;
+  if (!range.write) {
+    range.zeros = std::all_of(range.data, range.data + range.bytes, [](std::uint8_t byte) { return byte == 0; });
+  }
+  (range.write ? stats_.written_bytes : stats_.read_bytes).add(range.bytes);
+  const Cycle start = range.first;
+  link_.go_out(range, params_.queue);
+  stats_.latency.add(range.first + link_.latency() - start, range.bytes / arch::kLineBytes);
+  return true;
+}
+
 void DmaPort::begin_freed() {
   for (const std::uint32_t next : freed_) begin(next);
 }

@@ -44,6 +44,10 @@ class DmaPort : public Block, private DmaLink::Listener {
   void on_done(std::function<void(std::uint32_t token, tlm::tlm_response_status status)> done) {
     done_ = std::move(done);
   }
+  // Of the host window; the target moves them as for a debugger, and takes as long as for the last read or write that
+  // it was sent (RangeTarget). So one of these has to go first.
+  bool move(RangeMove& range);
+  void come_back(RangeMove& range) { link_.come_back(range); }
   // Without time: bytes of the host's bus. The bytes done.
   unsigned debug(tlm::tlm_command command, std::uint64_t address, std::uint8_t* data, std::uint32_t bytes);
 

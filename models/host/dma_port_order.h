@@ -36,6 +36,15 @@ class DmaOrder {
       freed.push_back(inside[at].number);
     }
   }
+  // One of these bytes, of whole lines, is in an access that is inside.
+  bool touches(std::uint64_t address, std::uint32_t bytes) const {
+    for (std::uint64_t at = address; at < address + bytes; at += arch::kLineBytes) {
+      for (const Access& access : lines_[at / arch::kLineBytes % lines_.size()]) {
+        if (access.begin < address + bytes && address < access.end) return true;
+      }
+    }
+    return false;
+  }
   void clear() {
     for (std::vector<Access>& inside : lines_) inside.clear();
   }

@@ -8,6 +8,7 @@
 
 #include <tlm>
 
+#include "common/cycle.h"
 #include "protocol/memory_request.h"
 
 namespace heddle::host {
@@ -28,6 +29,7 @@ class DmaPayload final : public tlm::tlm_generic_payload {
 
   // Complete and correct in every field (HST-02).
   void aim(tlm::tlm_command command, std::uint64_t address, std::uint32_t bytes) {
+    sent = kNever;
     place = address;
     place_bytes = bytes;
     changes = command != tlm::TLM_READ_COMMAND;
@@ -57,6 +59,7 @@ class DmaPayload final : public tlm::tlm_generic_payload {
   std::uint64_t place = 0;        // its address when it left: who passes it on may change the payload's
   std::uint32_t place_bytes = 0;  // and its length
   bool changes = false;           // the target's memory
+  Cycle sent = kNever;            // to the target
   std::array<std::uint8_t, arch::kLineBytes> data{};
   protocol::MemoryExtension extension;
 

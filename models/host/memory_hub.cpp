@@ -11,7 +11,8 @@ namespace heddle::host {
 namespace {
 
 constexpr std::uint32_t kHubHeaderBytes = 16;
-constexpr std::uint32_t kLaneBytes = 8;  // of an atomic: its operand, or its old value
+constexpr std::uint64_t kTail = 128 << 10;  // of a copy: what nothing comes behind that would take as long
+constexpr std::uint32_t kLaneBytes = 8;     // of an atomic: its operand, or its old value
 
 bool is_write_back(tlm::tlm_generic_payload& payload) {
   const protocol::MemoryExtension* extension = protocol::extension_of(payload);
@@ -52,12 +53,15 @@ MemoryHub::MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const 
       dma_("dma", domain, path + ".dma", params),
       flush_(this->name(), domain, slices_, latency_, *this),
       out_(params.bandwidth),
-      back_(params.bandwidth) {
+      back_(params.bandwidth),
+      out_ahead_(params.bandwidth),
+      back_ahead_(params.bandwidth) {
   for (std::uint32_t client = 0; client < clients; ++client) {
     clients_[client].in = std::make_unique<MemoryIn>(fmt::format("client{}", client).c_str(), domain);
     clients_[client]
         .in->connect<MemoryHub, &MemoryHub::on_request, &MemoryHub::on_client_room, &MemoryHub::on_blocking,
                      &MemoryHub::on_debug>(*this, client);
+    if (calls_) clients_[client].in->offer_ranges(*this, client);
   }
   for (std::uint32_t slice = 0; slice < map.slices(); ++slice) {
     slices_.push_back(std::make_unique<MemoryOut>(fmt::format("slice{}", slice).c_str(), domain));
@@ -257,7 +261,7 @@ bool MemoryHub::pump_device(std::uint32_t number, Cycle& next) {
   }
   const std::uint32_t slice = map_.slice_of(address);
   if (!calls_ && !slices_[slice]->can_send()) return false;  // it will tell
-  if (has_costs_ && !out_.free_at(now())) {
+  if (has_costs_ && !calls_ && !out_.free_at(now())) {
     next = std::min(next, out_.earliest(now()));
     return false;
   }
@@ -268,18 +272,18 @@ bool MemoryHub::pump_device(std::uint32_t number, Cycle& next) {
     first.payload->set_address(address);
   }
   stats_.device.add();
-  if (has_costs_) out_.take(now(), request_bytes(*first.payload));
   if (calls_) {
-    call_slice(slot, slice);
+    call_slice(slot, slice, has_costs_ ? out_ahead_.take(now(), request_bytes(*first.payload)) : now());
     return true;
   }
+  out_.take(now(), request_bytes(*first.payload));
   slices_[slice]->send(*first.payload, now() + latency_);
   return true;
 }
 
-void MemoryHub::call_slice(std::uint32_t number, std::uint32_t slice) {
+void MemoryHub::call_slice(std::uint32_t number, std::uint32_t slice, Cycle begin) {
   tlm::tlm_generic_payload& payload = *slots_[number].payload;
-  sc_core::sc_time delay = domain_.delay_until(now() + latency_);
+  sc_core::sc_time delay = domain_.delay_until(begin + latency_);
   slices_[slice]->blocking(payload, delay);
   const Cycle arrival = std::max(domain_.cycle_after(delay), now());
   if (has_costs_) {
@@ -287,6 +291,75 @@ void MemoryHub::call_slice(std::uint32_t number, std::uint32_t slice) {
   } else {
     respond_in(number, payload.get_response_status(), arrival);
   }
+}
+
+bool MemoryHub::move(RangeMove& range, std::uint32_t client) {
+  if (arch::in_host_window(range.address) != arch::in_host_window(range.address + range.bytes - 1)) return false;
+  const std::uint32_t lines = range.bytes / arch::kLineBytes;
+  if (arch::in_host_window(range.address)) {
+    if (!dma_.move(range)) return false;
+    stats_.host.add(lines);
+    return true;
+  }
+  RangeMove moved = range;
+  moved.accepted = range.first;
+  if (translator_ != nullptr && !translator_->find(client, moved)) return false;
+  if (!map_.contains(moved.address, moved.bytes) || !move_device(moved)) return false;
+  stats_.device.add(lines);
+  stats_.device_latency.add(moved.first + latency_ - range.first, lines);
+  moved.address = range.address;
+  range = moved;
+  return true;
+}
+
+void MemoryHub::come_back(RangeMove& range, std::uint32_t) {
+  if (arch::in_host_window(range.address)) return dma_.come_back(range);
+  pass(back_ahead_, range, kHubHeaderBytes + (range.write ? 0 : arch::kLineBytes));
+  range.delay(latency_);
+}
+
+void MemoryHub::pass(ReservedLink& link, RangeMove& range, std::uint32_t bytes_each) const {
+  if (!has_costs_) return;
+  const std::uint32_t lines = range.bytes / arch::kLineBytes;
+  range.follow(link.take(range.first, lines * bytes_each), (lines - 1) * bytes_each / params_.bandwidth);
+}
+
+bool MemoryHub::move_device(RangeMove& range) {
+  if (past_caches_.empty()) {
+    for (const auto& slice : slices_) past_caches_.push_back(slice->ranges());
+  }
+  pass(out_ahead_, range, kHubHeaderBytes + (range.write ? arch::kLineBytes : 0));
+  range.delay(latency_);
+  return past_caches_[map_.slice_of(range.address)].move(range) || call_lines(range);
+}
+
+// Line by line, each when its time comes. What is behind them does not wait for the slowest: all together they take
+// what they take on average, and only the end of a copy waits for each.
+bool MemoryHub::call_lines(RangeMove& range) {
+  static std::array<std::uint8_t, arch::kLineBytes> nothing{};
+  const std::uint32_t lines = range.bytes / arch::kLineBytes;
+  protocol::MemoryRequest& request = pool_.acquire();
+  Cycle waited = 0;
+  Cycle last = 0;
+  bool good = true;
+  if (!range.write) range.zeros = false;
+  for (std::uint32_t line = 0; line < lines && good; ++line) {
+    const std::uint64_t address = range.address + std::uint64_t{line} * arch::kLineBytes;
+    request.aim(range.write ? tlm::TLM_WRITE_COMMAND : tlm::TLM_READ_COMMAND, address, arch::kLineBytes);
+    request.set_data_ptr(range.zeros ? nothing.data() : range.data + std::size_t{line} * arch::kLineBytes);
+    request.extension.subcontext = range.subcontext;
+    const Cycle begin = range.time_of(line, lines);
+    sc_core::sc_time delay = domain_.delay_until(begin);
+    slices_[map_.slice_of(address)]->blocking(request, delay);
+    const Cycle answer = std::max(domain_.cycle_after(delay), now());
+    waited += answer - std::min(answer, begin);
+    last = std::max(last, answer);
+    good = request.is_response_ok() && !request.extension.poisoned;
+  }
+  request.release();
+  range.delay(waited / lines);
+  if (range.behind < kTail) range.last = std::max(range.last, last);
+  return good;
 }
 
 bool MemoryHub::pump_host(std::uint32_t number, Cycle& next) {
@@ -336,8 +409,13 @@ bool MemoryHub::on_answer(tlm::tlm_generic_payload& payload, std::uint32_t slice
 
 void MemoryHub::take_answer(std::uint32_t number) {
   tlm::tlm_generic_payload& payload = *slots_[number].payload;
-  const Cycle start = back_.earliest(now());
-  back_.take(start, response_bytes(payload));
+  Cycle start = now();
+  if (calls_) {
+    start = back_ahead_.take(start, response_bytes(payload));
+  } else {
+    start = back_.earliest(start);
+    back_.take(start, response_bytes(payload));
+  }
   tlm::tlm_response_status status = payload.get_response_status();
   if (status == tlm::TLM_INCOMPLETE_RESPONSE) status = tlm::TLM_GENERIC_ERROR_RESPONSE;
   respond_in(number, status, start + latency_);
@@ -359,6 +437,8 @@ void MemoryHub::reset() {
   turn_ = {};
   out_.reset();
   back_.reset();
+  out_ahead_.reset();
+  back_ahead_.reset();
   armed_ = kNever;
 }
 

@@ -18,6 +18,8 @@
 #include "common/index_pool.h"
 #include "common/link_network.h"
 #include "common/memory_socket.h"
+#include "common/range_target.h"
+#include "common/reservation.h"
 #include "host/boundary_params.h"
 #include "host/dma_port.h"
 #include "host/memory_hub_parts.h"
@@ -31,7 +33,7 @@ struct HubTranslation {
   std::uint32_t distance = 0;
 };
 
-class MemoryHub : public Block, private HubFlush::Listener {
+class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget {
  public:
   // `clients`: sockets that blocks of the front end are bound to. `map` must outlive it.
   MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HubParams& params,
@@ -41,7 +43,8 @@ class MemoryHub : public Block, private HubFlush::Listener {
   // Both modes: requests are sent with BEGIN_REQ and answered with BEGIN_RESP, never as blocking calls. Plain reads and
   // writes, byte enables, atomics (device: at the slice; host: see below), reductions, and write_back, which the hub
   // sends to all slices and answers when all have answered. Errors of memory and addresses that are neither come back
-  // as error responses (MEM-05).
+  // as error responses (MEM-05). Where slices are called, the hub offers ranges (RangeTarget): what has its page, lies
+  // in one memory, and meets no error there.
   MemoryIn& client_in(std::uint32_t client) { return *clients_[client].in; }
   MemoryOut& slice_out(std::uint32_t slice) { return *slices_[slice]; }
 
@@ -127,7 +130,14 @@ class MemoryHub : public Block, private HubFlush::Listener {
   bool pump_host(std::uint32_t client, Cycle& next);
   std::uint32_t take(std::uint32_t client, Way way);
   tlm::tlm_response_status validate(std::uint64_t address, std::uint32_t length) const;
-  void call_slice(std::uint32_t slot, std::uint32_t slice);
+  void call_slice(std::uint32_t slot, std::uint32_t slice, Cycle begin);
+
+  // Ranges.
+  bool move(RangeMove& range, std::uint32_t client) override;
+  void come_back(RangeMove& range, std::uint32_t client) override;
+  void pass(ReservedLink& link, RangeMove& range, std::uint32_t bytes_each) const;
+  bool move_device(RangeMove& range);
+  bool call_lines(RangeMove& range);
 
   // Slices.
   bool on_answer(tlm::tlm_generic_payload& payload, std::uint32_t slice, Cycle arrival);
@@ -155,7 +165,11 @@ class MemoryHub : public Block, private HubFlush::Listener {
   HubFlush flush_;
   LinkPace out_;
   LinkPace back_;
-  Cycle armed_ = kNever;  // the one event of the pump that counts
+  // The same two where slices are called: ranges take them ahead.
+  ReservedLink out_ahead_;
+  ReservedLink back_ahead_;
+  std::vector<RangePort> past_caches_;  // by slice, from the first range on
+  Cycle armed_ = kNever;                // the one event of the pump that counts
 };
 
 }  // namespace heddle::host

@@ -139,6 +139,16 @@ HubTranslator::Looked HubTranslator::look(std::uint32_t number, tlm::tlm_generic
   return {};
 }
 
+bool HubTranslator::find(std::uint32_t client, RangeMove& range) {
+  HEDDLE_CHECK(range.subcontext < arch::kSubcontexts, "a range of a subcontext that does not exist");
+  if (bypass_[range.subcontext]) return true;
+  if (clients_[client].asked) return false;
+  const Translation* page = find(clients_[client], range.subcontext, range.address);
+  if (page == nullptr || !page->covers(range.address + range.bytes - 1) || !page->allows(range.write)) return false;
+  range.address = page->physical(range.address);
+  return true;
+}
+
 void HubTranslator::on_translated(const protocol::TranslatedPacket& packet, std::uint32_t) {
   HEDDLE_CHECK(packet.tag < clients_.size() && clients_[packet.tag].asked, "a page that the hub has not asked for");
   Client& client = clients_[packet.tag];

@@ -14,6 +14,7 @@
 #include "common/domain.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
+#include "common/range_target.h"
 #include "common/stats.h"
 #include "protocol/memory_request.h"
 #include "protocol/tlb_mmu.h"
@@ -98,6 +99,8 @@ class HubTranslator {
 
   // Of the client's first request. Asked again after `wait`, when on_answer() has been called.
   Looked look(std::uint32_t client, tlm::tlm_generic_payload& payload);
+  // Replaces a range's address by the physical one. False: its page is not here, or it is not allowed.
+  bool find(std::uint32_t client, RangeMove& range);
   bool waits(std::uint32_t client) const { return clients_[client].asked; }
   void reset();
 

@@ -48,6 +48,7 @@ Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     ports_[port].in = std::make_unique<MemoryIn>(fmt::format("in{}", port).c_str(), domain);
     ports_[port].in->connect<Hbm, &Hbm::on_request, &Hbm::on_room, &Hbm::on_blocking, &Hbm::on_debug>(*this, port);
     ports_[port].in->offer_lines(*this, port);
+    if (heddle::has_calls(domain.mode())) ports_[port].in->offer_ranges(*this, port);
   }
   const HbmQueues queues{params.read_queue, params.write_queue, params.write_high,
                          params.write_low,  params.row_hit_cap, params.shared_streak};
@@ -165,6 +166,27 @@ void Hbm::warm(LineRead& read, std::uint32_t, bool line) const {
   const std::uint8_t* bytes = storage_.look(read.physical_address);
   warm_line(bytes);
   warm_line(bytes + HbmMap::kLineBytes / 2);
+}
+
+// Lines that no page holds are zeros, and stay without a page.
+bool Hbm::move(RangeMove& range, std::uint32_t) {
+  if (!storage_.contains(range.address, range.bytes)) return false;
+  if (direct_.any()) direct_.end(range.address, range.bytes);
+  if (!range.write) {
+    range.zeros = storage_.untouched(range.address, range.bytes);
+    if (!range.zeros) storage_.read(range.address, range.data, range.bytes);
+  } else if (range.zeros) {
+    storage_.fill(range.address, 0, range.bytes);
+  } else {
+    storage_.write(range.address, range.data, range.bytes);
+  }
+  const std::uint64_t lines = range.bytes / HbmMap::kLineBytes;
+  (range.write ? stats_.writes : stats_.reads).add(lines);
+  (range.write ? stats_.written_bytes : stats_.read_bytes).add(range.bytes);
+  const Cycle arrival = range.first;
+  calls_.serve(range);
+  if (!range.write) stats_.read_latency.add(range.first - arrival, lines);
+  return true;
 }
 
 unsigned Hbm::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t) { return debug_access(storage_, payload); }

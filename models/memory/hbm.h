@@ -15,6 +15,7 @@
 #include "common/block.h"
 #include "common/index_pool.h"
 #include "common/memory_socket.h"
+#include "common/range_target.h"
 #include "common/storage.h"
 #include "memory/direct_memory.h"
 #include "memory/fair_share.h"
@@ -25,7 +26,7 @@
 
 namespace heddle::memory {
 
-class Hbm : public Block, private LineSource {
+class Hbm : public Block, private LineSource, private RangeTarget {
  public:
   // `bytes` of memory from address 0; `ports` sockets, each of which reaches all of it.
   // `shares`: how subcontexts share a channel, where requests say whose they are (PRT-11); must outlive it; null: they
@@ -117,6 +118,7 @@ class Hbm : public Block, private LineSource {
   void on_room(std::uint32_t port, Cycle when);
   void on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay);
   unsigned on_debug(tlm::tlm_generic_payload& payload, std::uint32_t port);
+  bool move(RangeMove& range, std::uint32_t port) override;
 
   std::uint32_t new_flight(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycle arrival);
   void count(const tlm::tlm_generic_payload& payload, bool good);

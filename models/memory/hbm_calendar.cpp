@@ -180,6 +180,33 @@ HbmTick HbmCalls::serve_lines(const tlm::tlm_generic_payload& payload, HbmTick w
   return last;
 }
 
+void HbmCalls::serve(RangeMove& range) {
+  const std::uint32_t parts = (range.bytes + kTogether - 1) / kTogether;
+  Cycle first = kNever;
+  Cycle last = 0;
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    const HbmTick when = (range.time_of(part, parts) + request_) * kTicksPerCycle;
+    HbmTick done = when + (range.write ? 0 : timing_.unloaded());
+    if (!channels_.empty()) {
+      const std::uint32_t bytes = std::min(range.bytes - part * kTogether, kTogether);
+      const DecodedAddress place = map_.decode(range.address + std::uint64_t{part} * kTogether);
+      sectors_[place.channel] += bytes / kSectorBytes;
+      const std::uint32_t accesses = std::max(1U, bytes / timing_.access_bytes);
+      HbmCalendar& channel = channels_[place.channel];
+      if (range.write) {
+        done = channel.write(place.bank, place.row, accesses, when);
+      } else {  // when the first of them is there
+        done = channel.read(place.bank, place.row, accesses, when) - (accesses - 1) * timing_.access_long;
+      }
+    }
+    const Cycle answer = (done + kTicksPerCycle - 1) / kTicksPerCycle + response_;
+    first = std::min(first, answer);
+    last = std::max(last, answer);
+  }
+  range.last = std::max(last, range.last + (first - range.first));
+  range.first = first;
+}
+
 void HbmCalls::reset() {
   for (HbmCalendar& channel : channels_) channel.reset();
   std::fill(sectors_.begin(), sectors_.end(), 0);

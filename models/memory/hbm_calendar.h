@@ -8,6 +8,7 @@
 
 #include <tlm>
 
+#include "common/range_target.h"
 #include "common/reservation.h"
 #include "memory/hbm_banks.h"
 #include "memory/hbm_channel.h"
@@ -80,10 +81,14 @@ class HbmCalls {
   Cycle serve(const tlm::tlm_generic_payload& payload, bool good, Cycle arrival);
   // The same of a read of sectors of a line.
   Cycle read_line(std::uint64_t line, std::uint32_t sectors, Cycle arrival);
+  // Many lines. Each kTogether bytes count as if one row had all of them: whoever moves much takes whole rows.
+  void serve(RangeMove& range);
   std::uint64_t sectors_of(std::uint32_t channel) const { return sectors_.empty() ? 0 : sectors_[channel]; }
   void reset();
 
  private:
+  static constexpr std::uint32_t kTogether = 1024;
+
   HbmTick serve_lines(const tlm::tlm_generic_payload& payload, HbmTick when);
   HbmTick serve_line(std::uint64_t line, std::uint32_t sectors, bool write, HbmTick when);
   Cycle answered(HbmTick done) const { return (done + kTicksPerCycle - 1) / kTicksPerCycle + response_; }

@@ -28,6 +28,7 @@ void L2Array::reset() {
   data_ = ZeroedArray<std::uint8_t>(std::size_t{lines_} * arch::kLineBytes);
   dirty_.assign((lines_ + 63) / 64, 0);
   uses_ = 0;
+  if (presence_ != nullptr) presence_->clear();  // all slices are reset together
 }
 
 std::uint32_t L2Array::victim(std::uint64_t line) const {
@@ -83,6 +84,7 @@ void L2Array::fill(std::uint32_t index, std::uint32_t sectors, const std::uint8_
 
 void L2Array::drop(std::uint32_t index) {
   set_clean(index);
+  if (presence_ != nullptr && occupied(index)) presence_->take(line_at(index));
   tags_[index] = 0;
   states_[index] = L2Line();
 }

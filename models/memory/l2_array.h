@@ -6,6 +6,7 @@
 
 #include "common/storage.h"
 #include "memory/l2_access.h"
+#include "memory/l2_presence.h"
 
 namespace heddle::memory {
 
@@ -39,6 +40,9 @@ class L2Array {
   // `fetch_sectors`: a power of two: a miss fetches all of an aligned group of so many.
   L2Array(std::uint32_t lines, std::uint32_t ways, std::uint32_t slices, std::uint32_t fetch_sectors = 1);
 
+  // Lines are counted there as well.
+  void count_in(L2Presence& presence) { presence_ = &presence; }
+
   // Where a line (address / 128) is; kNone if it is not here.
   std::uint32_t find(std::uint64_t line) const {
     const std::uint32_t first = first_of(line);
@@ -51,7 +55,10 @@ class L2Array {
   // Where it could go: an empty place, else the one used least recently among those that nobody works on, of the lowest
   // eviction priority that there is (TMA-05); else kNone.
   std::uint32_t victim(std::uint64_t line) const;
-  void place(std::uint32_t index, std::uint64_t line) { tags_[index] = static_cast<std::uint32_t>(line + 1); }
+  void place(std::uint32_t index, std::uint64_t line) {
+    tags_[index] = static_cast<std::uint32_t>(line + 1);
+    if (presence_ != nullptr) presence_->add(line);
+  }
   void drop(std::uint32_t index);
   // Two places at least that it could go to.
   bool has_spare(std::uint64_t line) const;
@@ -136,6 +143,7 @@ class L2Array {
   ZeroedArray<std::uint8_t> data_;
   std::vector<std::uint64_t> dirty_;  // one bit per line
   std::uint64_t uses_ = 0;
+  L2Presence* presence_ = nullptr;  // null: nobody asks
 };
 
 }  // namespace heddle::memory

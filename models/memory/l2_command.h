@@ -9,6 +9,7 @@
 #include "common/stats.h"
 #include "memory/l2_access.h"
 #include "memory/l2_lanes.h"
+#include "memory/l2_presence.h"
 
 namespace heddle::memory {
 
@@ -25,6 +26,7 @@ struct L2Config {
   bool copies = false;                    // there can be copies of lines of other slices
   std::uint32_t row_lines = 1;            // of the slice, as its map counts them, that share a row of memory
   std::uint32_t fetch_sectors = 1;
+  L2Presence* presence = nullptr;  // of all slices, must outlive it; null: nobody asks
 };
 
 struct L2Counters : StatGroup {
@@ -60,6 +62,15 @@ struct L2Counters : StatGroup {
   void count_hit(std::uint8_t owner) {
     hits.add();
     if (owners != nullptr) owners->of(owner).l2_hits.add();
+  }
+  // So many requests that have gone past the cache.
+  void count_range(std::uint8_t owner, std::uint32_t requests, std::uint32_t sectors, bool write) {
+    (write ? write_backs : fills).add(sectors);
+    if (owners == nullptr) return;
+    OwnerAccounts::Row& row = owners->of(owner);
+    row.l2_requests.add(requests);
+    row.l2_bytes.add(std::uint64_t{sectors} * arch::kSectorBytes);
+    (write ? OwnerAccounts::written : OwnerAccounts::read)(row).add(std::uint64_t{sectors} * arch::kSectorBytes);
   }
   // Sectors that have come from memory, or are going there.
   void count_read(const SectorOwners& whose, std::uint32_t sectors) {

@@ -17,6 +17,7 @@ L2Core::L2Core(const L2Config& config, L2Counters& counters)
       blocking_(array_, poison_, write_buffer_, counters) {
   HEDDLE_CHECK(config.mshrs > 0 && config.mshrs < 0xFFFF && config.mshr_targets > 0 && config.write_buffer > 0,
                "an L2 slice cannot work without miss-status registers, waiters and a write buffer");
+  if (config.presence != nullptr) array_.count_in(*config.presence);
 }
 
 void L2Core::reset() {

@@ -8,7 +8,8 @@
 namespace heddle::memory {
 namespace {
 
-L2Config config_of(const L2Params& params, const arch::AddressMap& map, std::uint32_t slice, std::uint32_t row_lines) {
+L2Config config_of(const L2Params& params, const arch::AddressMap& map, std::uint32_t slice,
+                   const SliceSurroundings& surroundings) {
   HEDDLE_CHECK(map.bytes() / arch::kLineBytes < ~std::uint32_t{0} && map.bytes() % arch::kSectorBytes == 0,
                "the L2 works for up to 512 GiB of memory, in whole sectors");
   L2Config config;
@@ -23,7 +24,8 @@ L2Config config_of(const L2Params& params, const arch::AddressMap& map, std::uin
   config.map = &map;
   config.slice = slice;
   config.copies = map.copies();
-  config.row_lines = row_lines;
+  config.row_lines = surroundings.row_lines;
+  config.presence = surroundings.presence;
   config.fetch_sectors = params.fetch_bytes / arch::kSectorBytes;
   return config;
 }
@@ -61,14 +63,16 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       params_(params),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),
       core_counters_(domain.observation().stats, domain.observation().prefix + "." + path),
-      core_(config_of(params, map_, slice, surroundings.row_lines), core_counters_),
+      core_(config_of(params, map_, slice, surroundings), core_counters_),
       memory_(this->name(), domain, memory_out, params, *this),
       functional_(core_, memory_, map, slice, params, domain, surroundings.direct,
                   {stats_.requests, stats_.atomics, core_counters_}),
+      past_(memory_out, map_, params, surroundings.presence, {stats_.requests, core_counters_}),
       ingress_(params.queue, params.responses),
       data_port_(params),
       arrivals_(surroundings.shares, core_counters_),
       direct_(surroundings.direct),
+      presence_(surroundings.presence),
       warmer_(arrivals_, core_.array(), kServe) {
   core_counters_.owners = surroundings.owners;
   warm_by(warmer_);
@@ -83,6 +87,7 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
   if (ports == L2IngressPorts::crossbar_and_hub) {
     hub_in_ = std::make_unique<MemoryIn>("hub_in", domain);
     listen(*hub_in_, L2Ingress::kHub);
+    if (presence_ != nullptr) hub_in_->offer_ranges(past_, L2Ingress::kHub);
   }
   if (!map.copies()) return;
   twin_ = std::make_unique<L2Twin>(this->name(), domain, domain.observation().prefix + "." + path, params,
@@ -118,6 +123,7 @@ void L2Slice::reset() {
 
 void L2Slice::poison(std::uint64_t address, std::uint64_t bytes) {
   HEDDLE_CHECK(bytes > 0 && map_.contains(address, bytes), "bytes outside memory cannot become corrupt");
+  if (presence_ != nullptr) presence_->note_poison();
   for_each_block(address, bytes, arch::kLineBytes, [this](std::uint64_t at, std::uint64_t count) {
     if (!functional_.is_mine(at / arch::kLineBytes)) return;
     core_.poison(at / arch::kLineBytes, sectors_of(at, count));

@@ -21,6 +21,7 @@
 #include "memory/l2_functional_path.h"
 #include "memory/l2_ingress.h"
 #include "memory/l2_memory_port.h"
+#include "memory/l2_past_ranges.h"
 #include "memory/l2_twin.h"
 #include "memory/memory_params.h"
 #include "memory/memory_warming.h"
@@ -38,6 +39,8 @@ struct SliceSurroundings {
   DirectMemory* direct = nullptr;
   std::uint32_t row_lines = 1;  // lines of the slice, as its address map counts them, that share a row of memory
   TwinLink twin = {};           // of a slice whose map keeps copies
+  // Of all slices, if the memory behind them moves ranges in the same time domain; must outlive the slice.
+  L2Presence* presence = nullptr;
 };
 
 class L2Slice : public Block, private L2MemoryPort::Listener {
@@ -122,6 +125,7 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   L2Core core_;
   L2MemoryPort memory_;
   L2FunctionalPath functional_;
+  L2PastRanges past_;
   L2Ingress ingress_;
   L2DataPort data_port_;
   std::unique_ptr<L2Twin> twin_;  // null: it has none
@@ -130,6 +134,7 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   Cycle serve_at_ = kNever;  // when the first arrival's event comes
   Blockage blocked_;
   DirectMemory* const direct_;
+  L2Presence* const presence_;
   std::unique_ptr<MemoryIn> hub_in_;
   SliceWarmer<L2Arrivals> warmer_;
 };

@@ -199,6 +199,10 @@ MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, 
     around.shares.memory_bytes_per_cycle = std::min(around.shares.memory_bytes_per_cycle, peak);
     around.direct = &hbm->direct();
     around.row_lines = hbm->map().row_lines();
+    if (has_calls(domain.mode()) && &domain == &hbm_domain) {
+      presence_ = std::make_unique<memory::L2Presence>(map.bytes());
+      around.presence = presence_.get();
+    }
   }
   for (std::uint32_t s = 0; s < map.slices(); ++s) {
     slices.push_back(std::make_unique<memory::L2Slice>(fmt::format("l2_{}", s).c_str(), domain,

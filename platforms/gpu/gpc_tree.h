@@ -110,6 +110,9 @@ class MemorySystem : public sc_core::sc_module {
   memory::Crossbar crossbar;
   Children<memory::L2Slice> slices;
   std::unique_ptr<memory::Hbm> hbm;  // null if another memory is attached
+
+ private:
+  std::unique_ptr<memory::L2Presence> presence_;  // null: nobody asks
 };
 
 // Address translation of a machine: the MMU and a TLB for each GPC (MEM-04). Without it nothing lies between SMs and

@@ -71,7 +71,7 @@ struct PacketMemory {
 // contents do not matter. Throws InputError where a kernel does not fit packets or memory is too small.
 constexpr std::uint32_t kArgumentBlocks = 4096;
 constexpr std::uint64_t kArgumentBytes = 256;
-constexpr std::uint64_t kMostScratch = std::uint64_t{256} << 20;
+constexpr std::uint64_t kMostScratch = std::uint64_t{16} << 30;
 PacketMemory lay_out(const workload::Workload& workload, const std::vector<std::uint32_t>& codes,
                      const PacketPlan& plan, const workload::PacketOptions& options, const SubmissionParams& params,
                      Area& host, Area& device);
