@@ -132,32 +132,12 @@ std::string text_of(gpu::GpuParams params) {
   return out.c_str();
 }
 
-// What a run is timed by if nobody says: sharing of bandwidth (PRT-11) needs requests that wait for each other.
-const char* usual_timing(const workload::Workload& workload) {
-  using What = workload::ShareChange::What;
-  const bool shares =
-      std::any_of(workload.subcontexts.begin(), workload.subcontexts.end(),
-                  [](const workload::Subcontext& its) { return its.bandwidth || its.bandwidth_limit; }) ||
-      std::any_of(workload.shares.begin(), workload.shares.end(), [](const workload::ShareChange& change) {
-        return change.what == What::bandwidth || change.what == What::bandwidth_limit;
-      });
-  return shares ? "at" : "fast";
-}
-
-void add_timing(ParamLayers& layers, std::size_t instance, const workload::Workload& workload) {
-  YAML::Node gpu;
-  gpu["timing"]["value"] = usual_timing(workload);
-  gpu["timing"]["source"] = "what a run is timed by if nobody says";
-  layers.add_preset(instance, gpu, {Origin::Kind::defaults, "of a run"});
-}
-
 gpu::GpuParams recorded_machine(const workload::Workload& workload, const std::optional<std::string>& timing) {
   const Choice choice = from_recording(workload);
   gpu::GpuParams params;
   ParamBinder binder;
   params.bind(binder);
   ParamLayers layers(1, {"run"});
-  add_timing(layers, 0, workload);
   layers.add_preset(0, choice_node(choice), choice_origin(choice));
   layers.add_preset(0, recording_layer(workload), {Origin::Kind::preset, "this recording"});
   if (timing) layers.assign("gpu.timing=" + *timing, {Origin::Kind::command_line, "--timing"});
@@ -305,7 +285,6 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
     machines.gpus[i].instance = fmt::format("gpu{}", i);
     machines.gpus[i].preset = choice.preset;
     machines.gpus[i].why = choice.why;
-    add_timing(layers, i, inputs.workloads[i]);
     layers.add_preset(i, choice_node(choice), choice_origin(choice));
     if (inputs.recorded()) {
       layers.add_preset(i, recording_layer(inputs.workloads[i]), {Origin::Kind::preset, "this recording"});

@@ -48,10 +48,9 @@ po::options_description run_options() {
       "device", po::value<int>()->value_name("N"), "replay only this device of the recording")(
       "no-baseline", "do not simulate the recorded machine beside a changed one")(
       "timing", po::value<std::string>()->value_name("at|fast|lt"),
-      "at: links, queues and decisions take their cycles; fast: the same, but accesses to memory reserve their way at "
-      "once, without queues (default, unless bandwidth is shared, which needs at); lt: only work takes time, and "
-      "memory "
-      "what it takes where nothing else is under way")("seed", po::value<std::uint64_t>()->value_name("N"),
+      "at: links, queues and decisions take their cycles (default); fast: the same, but accesses to memory reserve "
+      "their way at once, without queues; lt: only work takes time, and memory what it takes where nothing else is "
+      "under way")("seed", po::value<std::uint64_t>()->value_name("N"),
                                                        "of everything random; default: the scenario's, or 1")(
       "trace", po::value<std::string>()->value_name("perfetto"),
       "write a timeline, timeline.json.gz, for ui.perfetto.dev")(
