@@ -383,25 +383,25 @@ class TmauMemory : public sc_core::sc_module, private EventHandler, private Rese
   }
   unsigned debug(tlm::tlm_generic_payload&, std::uint32_t) { return 0; }
   bool find(LineRead& read, std::uint32_t) override {
-    if (!gives_lines || refuse || read.place + arch::kLineBytes > bytes.size()) return false;
-    return !poison || !poison(read.place);
+    if (!gives_lines || refuse || read.physical_address + arch::kLineBytes > bytes.size()) return false;
+    return !poison || !poison(read.physical_address);
   }
   void take(LineRead& read, std::uint32_t sm) override {
-    REQUIRE(read.place % arch::kLineBytes == 0);
+    REQUIRE(read.physical_address % arch::kLineBytes == 0);
     REQUIRE((read.sectors > 0 && read.sectors < 16));
     REQUIRE(read.when >= ports_[sm].last_request);
     ports_[sm].last_request = read.when;
     const std::uint32_t first = bits::lowest(read.sectors);
-    const std::uint64_t begin = read.place + first * arch::kSectorBytes;
+    const std::uint64_t begin = read.physical_address + first * arch::kSectorBytes;
     seen.push_back({read.when, sm, begin, bits::count(read.sectors) * arch::kSectorBytes, tlm::TLM_READ_COMMAND,
                     MemoryAction::plain, read.sectors, read.receivers, read.carried, 0, read.promoted,
                     static_cast<arch::EvictionPriority>(read.priority)});
     read.when += latency ? latency(begin) : 100;
-    read.bytes = error && error(read.place) ? nullptr : &bytes[read.place];
+    read.bytes = error && error(read.physical_address) ? nullptr : &bytes[read.physical_address];
     const std::uint32_t copies = read.bytes == nullptr ? 0 : bits::count(read.receivers);
     for (std::uint32_t i = 0; i < copies; ++i) read.arrivals[i] = read.when;
   }
-  void warm(const LineRead&, std::uint32_t, bool) const override {}
+  void warm(LineRead&, std::uint32_t, bool) const override {}
   void pass_on(LineParcel& parcel, std::uint32_t receiver, std::uint32_t) override {
     const auto& lines = static_cast<protocol::BulkLines&>(parcel);
     multicast_out[receiver]->send_at(lines.last, {nullptr, protocol::SmInGpc(receiver), false, &lines});
