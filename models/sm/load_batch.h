@@ -30,7 +30,7 @@ struct PutOffLoad {
   };
 
   std::uint64_t address = 0;           // of lane 0
-  std::uint32_t* registers = nullptr;  // the first that it writes
+  std::uint32_t* registers = nullptr;  // the first that it writes; may have moved when it is carried out
   Cycle begin = 0;                     // at the port
   std::uint32_t warp = 0;              // slot
   std::uint32_t epoch = 0;             // of the L1
