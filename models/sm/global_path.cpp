@@ -195,7 +195,7 @@ GlobalPath::LineResult GlobalPath::read_line(const LineAccess& line, const Reque
 void GlobalPath::finish(PutOffLoad& load) {
   --put_off_;
   const Requester requester{load.subcontext, false};
-  const bool keeps = load.epoch == l1_.epoch();  // else it is older than what the L1 may know now
+  const bool keeps = load.epoch == l1_.epoch();                   // else it is older than what the L1 may know now
   load.registers = warps_[load.warp].state.of(load.destination);  // a warp that launches may have got more, elsewhere
   Cycle arrival = 0;
   std::uint32_t access = AccessTable::kNone;

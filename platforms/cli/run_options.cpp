@@ -51,7 +51,7 @@ po::options_description run_options() {
       "at: links, queues and decisions take their cycles (default); fast: the same, but accesses to memory reserve "
       "their way at once, without queues; lt: only work takes time, and memory what it takes where nothing else is "
       "under way")("seed", po::value<std::uint64_t>()->value_name("N"),
-                                                       "of everything random; default: the scenario's, or 1")(
+                   "of everything random; default: the scenario's, or 1")(
       "trace", po::value<std::string>()->value_name("perfetto"),
       "write a timeline, timeline.json.gz, for ui.perfetto.dev")(
       "dump", po::value<std::string>()->value_name("ctas"),
