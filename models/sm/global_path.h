@@ -79,6 +79,10 @@ class GlobalPath final : public L2Client, public LoadOwner {
   void answered(protocol::MemoryRequest& request, const L2Owner& owner, Cycle arrival) override;
   // Loads of warps are put off, and this client hears of their end; before, they are open.
   void serve_loads(LoadClient& client) { client_ = &client; }
+  // Loads that were put off are carried out: what comes next must find them done, and their ends known.
+  void settle() {
+    if (put_off_ != 0) batch_->settle(*this);
+  }
   void warm(PutOffLoad& load, bool data) const override;
   void finish(PutOffLoad& load) override;
   void reset() {
@@ -100,9 +104,6 @@ class GlobalPath final : public L2Client, public LoadOwner {
 
   bool can_wait(const Instruction& its) const;
   void put_off(const Instruction& its);
-  void settle() {
-    if (put_off_ != 0) batch_->settle(*this);
-  }
   // Of a line that is read in one call.
   struct LineResult {
     AccessFailure failure = AccessFailure::none;

@@ -331,6 +331,7 @@ IssueResult FenceUnit::defer(std::uint32_t slot, const Operation& operation) {
 }
 
 void FenceUnit::wait(std::uint32_t slot, FenceReach reach, Cycle earliest) {
+  peers_.global.settle();  // reads of this SM that were put off are earlier requests
   Warp& warp = warps_[slot];
   ReleaseWait& release = warp.release;
   release.reach = reach;
