@@ -13,8 +13,6 @@ namespace {
 
 using protocol::DsmemPacket;
 
-constexpr double kFree = 1e9;  // bytes per cycle: more than comes
-
 // By SM, from `near` at the first TPC to `far` at the last one.
 std::vector<Cycle> distances(const Domain& domain, const SmNetworkParams& params, const arch::Topology::Gpc& gpc) {
   std::vector<Cycle> result(gpc.sms);
@@ -39,11 +37,11 @@ std::vector<std::uint32_t> tpcs_of(const arch::Topology::Gpc& gpc) {
 
 }  // namespace
 
-SmLinks::SmLinks(LinkNetwork& network, const SmNetworkParams& params, TimingMode mode, const arch::Topology::Gpc& gpc,
+SmLinks::SmLinks(LinkNetwork& network, const SmNetworkParams& params, const arch::Topology::Gpc& gpc,
                  const std::vector<Cycle>& distance)
-    : sms_(gpc.sms), queue_(params.queue), bandwidth_(mode != TimingMode::lt ? params.bandwidth : kFree) {
+    : sms_(gpc.sms), queue_(params.queue), bandwidth_(params.bandwidth) {
   const std::vector<std::uint32_t> tpcs = tpcs_of(gpc);
-  const double between = mode != TimingMode::lt ? params.between_tpcs(sms_) : 0;
+  const double between = params.between_tpcs(sms_);
   const std::uint32_t middle = sms_;  // its link, if there is one
   for (std::uint32_t to = 0; to < sms_; ++to) {
     const std::uint32_t link = network.add_link(fmt::format("into SM {}", gpc.sm_ids[to]), bandwidth_);
@@ -91,8 +89,8 @@ SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const 
     : Block(name, domain, path),
       request_in("request_in"),
       reply_in("reply_in"),
-      request_out("request_out", domain, 0, params.queue),
-      reply_out("reply_out", domain, 0, params.queue),
+      request_out("request_out", domain, 0, has_calls(domain.mode()) ? kUnlimitedCredits : params.queue),
+      reply_out("reply_out", domain, 0, has_calls(domain.mode()) ? kUnlimitedCredits : params.queue),
       peer_in("peer_in"),
       peer_out("peer_out", domain, 0, kUnlimitedCredits),
       sms_per_unit_(sms_per_unit),
@@ -100,8 +98,8 @@ SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const 
       gpc_(gpc_number),
       clusters_(gpu_observation(domain).clusters),
       distance_(distances(domain, params, gpc)),
-      requests_(*this, false, params, gpc, request_in, request_out),
-      replies_(*this, true, params, gpc, reply_in, reply_out) {
+      requests_(make_plane(false, params, gpc)),
+      replies_(make_plane(true, params, gpc)) {
   const std::uint32_t units = sms_per_unit == 0 ? 0 : (gpc.sms + sms_per_unit - 1) / sms_per_unit;
   peer_in.init(units, [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::BulkPeerPacket>(socket, domain, 0);
@@ -112,37 +110,54 @@ SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const 
 
 SmNetwork::~SmNetwork() = default;
 
-SmNetwork::Plane::Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params, const arch::Topology::Gpc& gpc,
-                        sc_core::sc_vector<PacketIn<DsmemPacket>>& in, PacketOut<DsmemPacket>& out)
+std::unique_ptr<SmNetwork::Plane> SmNetwork::make_plane(bool replies, const SmNetworkParams& params,
+                                                       const arch::Topology::Gpc& gpc) {
+  if (has_calls(domain_.mode())) return std::make_unique<CalledPlane>(*this, replies, params, gpc);
+  return std::make_unique<QueuedPlane>(*this, replies, params, gpc);
+}
+
+SmNetwork::Plane::Plane(SmNetwork& owner, bool replies)
     : owner_(owner),
       replies_(replies),
-      in_(in),
-      out_(out),
-      network_(*this),
-      links_(network_, params, owner.domain_.mode(), gpc, owner.distance_),
-      ports_(gpc.sms, Port(links_.bandwidth())),
       count_(owner.counter(replies ? "replies" : "requests", "packets", "packets that reached their SM")),
       bytes_(owner.counter(replies ? "reply_bytes" : "request_bytes", "bytes", "the same, with headers")),
       delayed_(owner.counter(replies ? "delayed_replies" : "delayed_requests", "packets",
                              "those that had to wait for a port or for room")),
-      delay_(owner.counter(replies ? "reply_delay" : "request_delay", "cycles", "what they waited, together")) {
-  for (Port& port : ports_) port.acks.resize(sms());
-  in_.init(sms(), [&](const char* socket, std::size_t) {
-    return new PacketIn<DsmemPacket>(socket, owner.domain_, 0, CreditReturn::by_owner);
-  });
-  for (std::uint32_t sm = 0; sm < sms(); ++sm) in_[sm].on_packet<Plane, &Plane::on_packet>(*this, sm);
-  out_.on_credit<Plane, &Plane::on_credit>(*this);
+      delay_(owner.counter(replies ? "reply_delay" : "request_delay", "cycles", "what they waited, together")) {}
+
+void SmNetwork::Plane::count(std::uint32_t from, std::uint32_t to, std::uint32_t bytes, Cycle delay) {
+  count_.add();
+  bytes_.add(bytes);
+  if (delay > 0) {
+    delayed_.add();
+    delay_.add(delay);
+  }
+  ClusterMap& clusters = owner_.clusters_;
+  if (owner_.gpc_ < clusters.gpcs()) clusters.traffic(owner_.gpc_, from, to, bytes);
 }
 
-void SmNetwork::Plane::on_packet(const DsmemPacket& packet, std::uint32_t from) {
+SmNetwork::QueuedPlane::QueuedPlane(SmNetwork& owner, bool replies, const SmNetworkParams& params,
+                                    const arch::Topology::Gpc& gpc)
+    : Plane(owner, replies),
+      network_(*this),
+      links_(network_, params, gpc, owner.distance_),
+      ports_(gpc.sms, Port(links_.bandwidth())) {
+  for (Port& port : ports_) port.acks.resize(sms());
+  in().init(sms(), [&](const char* socket, std::size_t) {
+    return new PacketIn<DsmemPacket>(socket, owner.domain_, 0, CreditReturn::by_owner);
+  });
+  for (std::uint32_t sm = 0; sm < sms(); ++sm) in()[sm].on_packet<QueuedPlane, &QueuedPlane::on_packet>(*this, sm);
+  out().on_credit<QueuedPlane, &QueuedPlane::on_credit>(*this);
+}
+
+void SmNetwork::QueuedPlane::on_packet(const DsmemPacket& packet, std::uint32_t from) {
   HEDDLE_CHECK(packet.from_sm == from && packet.to_sm < sms(), "a DSMEM packet names SMs that it is not between");
-  if (owner_.domain_.mode() == TimingMode::lt && pass_straight(packet, from)) return;
   const std::uint32_t slot = slots_.take();
-  slots_[slot] = {packet, std::nullopt, owner_.now(), dsmem_bytes(packet, replies_)};
+  slots_[slot] = {packet, std::nullopt, owner_.now(), bytes_of(packet)};
   start(slot, from, ports_[from].waiting);
 }
 
-void SmNetwork::Plane::on_peer(const protocol::BulkPeerPacket& packet) {
+void SmNetwork::QueuedPlane::on_peer(const protocol::BulkPeerPacket& packet) {
   HEDDLE_CHECK(packet.from_sm < sms() && packet.to_sm < sms(), "a TMAU's packet names SMs that the GPC does not have");
   if (merge(packet)) return;
   const std::uint32_t slot = slots_.take();
@@ -154,7 +169,7 @@ void SmNetwork::Plane::on_peer(const protocol::BulkPeerPacket& packet) {
 }
 
 // With an acknowledgement of the same request that waits for the port.
-bool SmNetwork::Plane::merge(const protocol::BulkPeerPacket& packet) {
+bool SmNetwork::QueuedPlane::merge(const protocol::BulkPeerPacket& packet) {
   if (packet.kind != protocol::BulkPeerPacket::Kind::acknowledge) return false;
   const std::optional<std::uint32_t> waiting = ports_[packet.from_sm].acks[packet.to_sm];
   if (!waiting) return false;
@@ -164,7 +179,7 @@ bool SmNetwork::Plane::merge(const protocol::BulkPeerPacket& packet) {
   return true;
 }
 
-void SmNetwork::Plane::start(std::uint32_t slot, std::uint32_t from, Ring<std::uint32_t>& queue) {
+void SmNetwork::QueuedPlane::start(std::uint32_t slot, std::uint32_t from, Ring<std::uint32_t>& queue) {
   const bool free = ports_[from].idle() && ports_[from].pace.free_at(owner_.now());
   if (free && !network_.full(links_.entry_of(from, slots_[slot].packet.to_sm))) return inject(slot, from);
   queue.push(slot);
@@ -173,18 +188,7 @@ void SmNetwork::Plane::start(std::uint32_t slot, std::uint32_t from, Ring<std::u
   send_waiting(from);
 }
 
-// In lt mode, if nothing is in front of it.
-bool SmNetwork::Plane::pass_straight(const DsmemPacket& packet, std::uint32_t from) {
-  const std::uint32_t to = packet.to_sm;
-  if (!ports_[from].idle() || network_.packets_at(links_.place_of(from, to)) != 0 || !out_.can_send(to)) return false;
-  count(packet, dsmem_bytes(packet, replies_));
-  out_.send(packet, to);
-  in_[from].return_credit();
-  if (!out_.can_send(to)) network_.close(links_.exit_of(to));
-  return true;
-}
-
-void SmNetwork::Plane::send_waiting(std::uint32_t from) {
+void SmNetwork::QueuedPlane::send_waiting(std::uint32_t from) {
   Port& port = ports_[from];
   const Cycle now = owner_.now();
   while (!ports_[from].idle() && !port.awaited) {
@@ -199,7 +203,7 @@ void SmNetwork::Plane::send_waiting(std::uint32_t from) {
 }
 
 // The oldest packet of the SM, or of the unit, passes the port, if its target has a place.
-bool SmNetwork::Plane::send_first(std::uint32_t from, bool unit) {
+bool SmNetwork::QueuedPlane::send_first(std::uint32_t from, bool unit) {
   Ring<std::uint32_t>& queue = unit ? ports_[from].of_unit : ports_[from].waiting;
   if (queue.empty() || network_.full(links_.entry_of(from, slots_[queue.front()].packet.to_sm))) return false;
   ports_[from].unit_first = !unit;
@@ -208,7 +212,7 @@ bool SmNetwork::Plane::send_first(std::uint32_t from, bool unit) {
 }
 
 // Past the port out of the SM.
-void SmNetwork::Plane::inject(std::uint32_t slot, std::uint32_t from) {
+void SmNetwork::QueuedPlane::inject(std::uint32_t slot, std::uint32_t from) {
   const Cycle now = owner_.now();
   LinkPacket packet;
   packet.entered = slot;
@@ -216,42 +220,27 @@ void SmNetwork::Plane::inject(std::uint32_t slot, std::uint32_t from) {
   ports_[from].pace.take(now, packet.bytes);
   packet.flow = links_.place_of(from, slots_[slot].packet.to_sm);
   network_.enter(links_.entry_of(from, slots_[slot].packet.to_sm), packet, now);
-  if (!slots_[slot].of_unit) return in_[from].return_credit();
+  if (!slots_[slot].of_unit) return in()[from].return_credit();
   std::optional<std::uint32_t>& ack = ports_[from].acks[slots_[slot].packet.to_sm];
   if (ack == slot) ack.reset();
 }
 
-bool SmNetwork::Plane::eject(std::uint32_t to, const LinkPacket& packet, Cycle now) {
+bool SmNetwork::QueuedPlane::eject(std::uint32_t to, const LinkPacket& packet, Cycle now) {
   const Slot slot = slots_[packet.entered];
-  const Cycle delay = now - slot.arrival - owner_.latency(slot.packet.from_sm, to);
-  if (delay > 0) {
-    delayed_.add();
-    delay_.add(delay);
-  }
   slots_.give_back(packet.entered);
-  deliver(slot);
-  return out_.can_send(to);
-}
-
-void SmNetwork::Plane::deliver(const Slot& slot) {
-  count(slot.packet, slot.bytes);
+  const std::uint32_t from = slot.packet.from_sm;
+  count(from, to, slot.bytes, now - slot.arrival - owner_.latency(from, to));
   if (slot.of_unit) {
-    owner_.peer_out.send(*slot.of_unit, slot.packet.to_sm / owner_.sms_per_unit_);
+    owner_.peer_out.send(*slot.of_unit, to / owner_.sms_per_unit_);
   } else {
-    out_.send(slot.packet, slot.packet.to_sm);
+    out().send(slot.packet, to);
   }
+  return out().can_send(to);
 }
 
-void SmNetwork::Plane::count(const DsmemPacket& packet, std::uint32_t bytes) {
-  count_.add();
-  bytes_.add(bytes);
-  ClusterMap& clusters = owner_.clusters_;
-  if (owner_.gpc_ < clusters.gpcs()) clusters.traffic(owner_.gpc_, packet.from_sm, packet.to_sm, bytes);
-}
+void SmNetwork::QueuedPlane::credit(std::uint32_t owner, Cycle /*now*/) { send_waiting(owner); }
 
-void SmNetwork::Plane::credit(std::uint32_t owner, Cycle /*now*/) { send_waiting(owner); }
-
-void SmNetwork::Plane::on_event(std::uint32_t kind, std::uint64_t argument) {
+void SmNetwork::QueuedPlane::on_event(std::uint32_t kind, std::uint64_t argument) {
   if (kind != kPortFree) {
     network_.on_event(kind, argument, owner_.now());
     return;
@@ -261,7 +250,7 @@ void SmNetwork::Plane::on_event(std::uint32_t kind, std::uint64_t argument) {
   send_waiting(from);
 }
 
-void SmNetwork::Plane::reset() {
+void SmNetwork::QueuedPlane::reset() {
   network_.reset();
   for (Port& port : ports_) {
     port.pace.reset();
@@ -274,7 +263,7 @@ void SmNetwork::Plane::reset() {
   slots_.clear();
 }
 
-void SmNetwork::Plane::add_waits(WaitGraph& graph) const {
+void SmNetwork::QueuedPlane::add_waits(WaitGraph& graph) const {
   const auto sm = [&](std::uint32_t bit) { return fmt::format("SM {}", owner_.sm_ids_[bit]); };
   const auto port = [&](std::uint32_t link) {
     return fmt::format("the port for {} {} of {}.{}", replies_ ? "replies" : "requests", network_.name_of(link),
@@ -289,16 +278,77 @@ void SmNetwork::Plane::add_waits(WaitGraph& graph) const {
   });
 }
 
+SmNetwork::CalledPlane::CalledPlane(SmNetwork& owner, bool replies, const SmNetworkParams& params,
+                                    const arch::Topology::Gpc& gpc)
+    : Plane(owner, replies), links_(params, tpcs_of(gpc), owner.distance_, has_costs(owner.domain_.mode())) {
+  in().init(sms(), [&](const char* socket, std::size_t) {
+    return new PacketIn<DsmemPacket>(socket, owner.domain_, 0, CreditReturn::by_owner);
+  });
+  for (std::uint32_t sm = 0; sm < sms(); ++sm) {
+    in()[sm].on_packet_ahead<CalledPlane, &CalledPlane::on_packet>(*this, sm);
+  }
+}
+
+void SmNetwork::CalledPlane::on_packet(const DsmemPacket& packet, std::uint32_t from, Cycle departure) {
+  HEDDLE_CHECK(packet.from_sm == from && packet.to_sm < sms(), "a DSMEM packet names SMs that it is not between");
+  const std::uint32_t bytes = bytes_of(packet);
+  const Cycle left = links_.leave(from, bytes, departure);
+  in()[from].return_credit_at(left);
+  out().send_at(arrive(from, packet.to_sm, bytes, departure, left), packet, packet.to_sm);
+}
+
+void SmNetwork::CalledPlane::on_peer(const protocol::BulkPeerPacket& packet) {
+  HEDDLE_CHECK(packet.from_sm < sms() && packet.to_sm < sms(), "a TMAU's packet names SMs that the GPC does not have");
+  const Cycle now = owner_.now();
+  const std::uint32_t bytes = peer_bytes(packet);
+  const bool joins = packet.kind == protocol::BulkPeerPacket::Kind::acknowledge;
+  const std::size_t pair = packet.from_sm * std::size_t{sms()} + packet.to_sm;
+  if (joins && acks_waiting_ > 0 && acks_[pair].waits) {
+    protocol::BulkPeerPacket& waiting = acks_[pair].packet;
+    if (waiting.request == packet.request && waiting.phase == packet.phase) {
+      waiting.count += packet.count;
+      return;
+    }
+  }
+  const Cycle left = links_.leave(packet.from_sm, bytes, now);
+  const Cycle arrival = arrive(packet.from_sm, packet.to_sm, bytes, now, left);
+  if (!joins || left == now || (acks_waiting_ > 0 && acks_[pair].waits)) return send_peer(packet, arrival);
+  if (acks_.empty()) acks_.resize(std::size_t{sms()} * sms());
+  acks_[pair] = {true, arrival, packet};
+  ++acks_waiting_;
+  owner_.domain_.schedule(left, *this, 0, pair);
+}
+
+void SmNetwork::CalledPlane::on_event(std::uint32_t /*kind*/, std::uint64_t argument) {
+  Ack& ack = acks_[argument];
+  ack.waits = false;
+  --acks_waiting_;
+  send_peer(ack.packet, ack.arrival);
+}
+
+Cycle SmNetwork::CalledPlane::arrive(std::uint32_t from, std::uint32_t to, std::uint32_t bytes, Cycle asked,
+                                     Cycle left) {
+  const Cycle arrival = links_.arrive(from, to, bytes, left);
+  count(from, to, bytes, arrival - asked - owner_.latency(from, to));
+  return arrival;
+}
+
+void SmNetwork::CalledPlane::reset() {
+  links_.reset();
+  acks_.clear();
+  acks_waiting_ = 0;
+}
+
 void SmNetwork::check_idle() { HEDDLE_CHECK(packets() == 0, "packets of an idle machine are between its SMs"); }
 
 void SmNetwork::reset() {
-  requests_.reset();
-  replies_.reset();
+  requests_->reset();
+  replies_->reset();
 }
 
 void SmNetwork::collect_waits(WaitGraph& graph) const {
-  requests_.add_waits(graph);
-  replies_.add_waits(graph);
+  requests_->add_waits(graph);
+  replies_->add_waits(graph);
 }
 
 }  // namespace heddle::gpc

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "common/link_network.h"
 #include "common/packet_socket.h"
 #include "gpc/gpc_params.h"
+#include "gpc/sm_calendars.h"
 #include "protocol/memory_request.h"
 #include "protocol/sm_sm.h"
 #include "protocol/sm_tmau.h"
@@ -64,7 +66,7 @@ inline std::uint32_t peer_bytes(const protocol::BulkPeerPacket& packet) {
 class SmLinks {
  public:
   // `distance`: by SM, of its part of a way. The network must outlive this, and be empty.
-  SmLinks(LinkNetwork& network, const SmNetworkParams& params, TimingMode mode, const arch::Topology::Gpc& gpc,
+  SmLinks(LinkNetwork& network, const SmNetworkParams& params, const arch::Topology::Gpc& gpc,
           const std::vector<Cycle>& distance);
 
   // What an SM's port passes per cycle.
@@ -90,8 +92,11 @@ class SmLinks {
 // In each plane an SM has one port out and one port in, of equal bandwidth. Packets of an SM leave in order; one whose
 // target takes no more stops those behind it. Between the two ports lies the latency: the source's part and the
 // target's. Where both parts meet, packets from a TPC to another share what the GPC passes, if that has a limit. Where
-// packets meet, there and at the port into an SM, sources share by deficit round robin. In `lt` mode all of that is
-// free; packets of a pair stay in order, and back-pressure stays.
+// packets meet, there and at the port into an SM, sources share by deficit round robin.
+//
+// Where accesses are calls (`fast`, `lt`), a packet that enters reserves its whole way (SmCalendars), and arrives then:
+// ports have the same bandwidths, but sources are served in the order in which they ask, there is always room, and
+// nothing stops anything behind it. In `lt` all of it is free. Packets of a pair stay in order.
 //
 // Packets of tensor memory access units go with the requests. They wait at their SM's port beside those of the SM, in
 // turns with them; acknowledgements of a request that wait there for the same unit become one.
@@ -115,23 +120,53 @@ class SmNetwork : public Block {
   // Cycles of a packet that nothing delays.
   Cycle latency(std::uint32_t from, std::uint32_t to) const { return distance_[from] + distance_[to]; }
   // Packets in the network.
-  std::uint64_t packets() const { return requests_.packets() + replies_.packets(); }
+  std::uint64_t packets() const { return requests_->packets() + replies_->packets(); }
 
   void check_idle() override;
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
 
  private:
-  class Plane final : public LinkNetworkListener, public EventHandler {
+  // What carries the requests, or the replies.
+  class Plane {
    public:
-    Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params, const arch::Topology::Gpc& gpc,
-          sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in, PacketOut<protocol::DsmemPacket>& out);
+    Plane(SmNetwork& owner, bool replies);
     virtual ~Plane() = default;
 
-    std::uint64_t packets() const { return slots_.in_use(); }
-    void on_peer(const protocol::BulkPeerPacket& packet);
-    void reset();
-    void add_waits(WaitGraph& graph) const;
+    virtual std::uint64_t packets() const = 0;
+    virtual void on_peer(const protocol::BulkPeerPacket& packet) = 0;
+    virtual void reset() = 0;
+    virtual void add_waits(WaitGraph& graph) const = 0;
+
+   protected:
+    std::uint32_t sms() const { return static_cast<std::uint32_t>(owner_.sm_ids_.size()); }
+    sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in() {
+      return replies_ ? owner_.reply_in : owner_.request_in;
+    }
+    PacketOut<protocol::DsmemPacket>& out() { return replies_ ? owner_.reply_out : owner_.request_out; }
+    std::uint32_t bytes_of(const protocol::DsmemPacket& packet) const { return dsmem_bytes(packet, replies_); }
+    // A packet reaches its SM so many cycles later than one that nothing delays.
+    void count(std::uint32_t from, std::uint32_t to, std::uint32_t bytes, Cycle delay);
+
+    SmNetwork& owner_;
+    const bool replies_;
+
+   private:
+    Counter& count_;
+    Counter& bytes_;
+    Counter& delayed_;
+    Counter& delay_;
+  };
+
+  // Link by link.
+  class QueuedPlane final : public Plane, public LinkNetworkListener, public EventHandler {
+   public:
+    QueuedPlane(SmNetwork& owner, bool replies, const SmNetworkParams& params, const arch::Topology::Gpc& gpc);
+
+    std::uint64_t packets() const override { return slots_.in_use(); }
+    void on_peer(const protocol::BulkPeerPacket& packet) override;
+    void reset() override;
+    void add_waits(WaitGraph& graph) const override;
 
    private:
     static constexpr std::uint32_t kPortFree = 16;  // kind of event beside the network's; argument: an SM
@@ -156,17 +191,12 @@ class SmNetwork : public Block {
       bool idle() const { return waiting.empty() && of_unit.empty(); }
     };
 
-    std::uint32_t sms() const { return static_cast<std::uint32_t>(ports_.size()); }
-
     void on_packet(const protocol::DsmemPacket& packet, std::uint32_t from);
-    bool pass_straight(const protocol::DsmemPacket& packet, std::uint32_t from);
     void start(std::uint32_t slot, std::uint32_t from, Ring<std::uint32_t>& queue);
     bool merge(const protocol::BulkPeerPacket& packet);
     bool send_first(std::uint32_t from, bool unit);
     void send_waiting(std::uint32_t from);
     void inject(std::uint32_t slot, std::uint32_t from);
-    void count(const protocol::DsmemPacket& packet, std::uint32_t bytes);
-    void deliver(const Slot& slot);
     void on_credit(std::uint32_t to) { network_.open(links_.exit_of(to), owner_.now()); }
 
     // LinkNetworkListener, EventHandler.
@@ -178,30 +208,56 @@ class SmNetwork : public Block {
     void on_event(std::uint32_t kind, std::uint64_t argument) override;
     const char* handler_name() const override { return owner_.handler_name(); }
 
-    SmNetwork& owner_;
-    const bool replies_;
-    sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in_;
-    PacketOut<protocol::DsmemPacket>& out_;
     LinkNetwork network_;
     const SmLinks links_;
     std::vector<Port> ports_;  // by SM
     IndexPool<Slot> slots_;
-    Counter& count_;
-    Counter& bytes_;
-    Counter& delayed_;
-    Counter& delay_;
   };
 
+  // In one call. What is under way lies in the sockets of those that it is for.
+  class CalledPlane final : public Plane, public EventHandler {
+   public:
+    CalledPlane(SmNetwork& owner, bool replies, const SmNetworkParams& params, const arch::Topology::Gpc& gpc);
+
+    std::uint64_t packets() const override { return acks_waiting_; }
+    void on_peer(const protocol::BulkPeerPacket& packet) override;
+    void reset() override;
+    void add_waits(WaitGraph&) const override {}
+
+   private:
+    // An acknowledgement that waits for its port: others of its request join it until it leaves.
+    struct Ack {
+      bool waits = false;
+      Cycle arrival = 0;
+      protocol::BulkPeerPacket packet;
+    };
+
+    void on_packet(const protocol::DsmemPacket& packet, std::uint32_t from, Cycle departure);
+    void send_peer(const protocol::BulkPeerPacket& packet, Cycle arrival) {
+      owner_.peer_out.send_at(arrival, packet, packet.to_sm / owner_.sms_per_unit_);
+    }
+    // It left its SM's port after it had asked for it.
+    Cycle arrive(std::uint32_t from, std::uint32_t to, std::uint32_t bytes, Cycle asked, Cycle left);
+
+    void on_event(std::uint32_t kind, std::uint64_t argument) override;
+    const char* handler_name() const override { return owner_.handler_name(); }
+
+    SmCalendars links_;
+    std::vector<Ack> acks_;  // by pair; none before the first
+    std::uint64_t acks_waiting_ = 0;
+  };
+
+  std::unique_ptr<Plane> make_plane(bool replies, const SmNetworkParams& params, const arch::Topology::Gpc& gpc);
   void on_event(std::uint32_t, std::uint64_t) override {}
-  void on_peer(const protocol::BulkPeerPacket& packet, std::uint32_t /*unit*/) { requests_.on_peer(packet); }
+  void on_peer(const protocol::BulkPeerPacket& packet, std::uint32_t /*unit*/) { requests_->on_peer(packet); }
 
   const std::uint32_t sms_per_unit_;
   const std::vector<std::uint32_t> sm_ids_;  // by bit
   const std::uint32_t gpc_;
   ClusterMap& clusters_;
   const std::vector<Cycle> distance_;  // by bit; what it costs in this mode
-  Plane requests_;
-  Plane replies_;
+  const std::unique_ptr<Plane> requests_;
+  const std::unique_ptr<Plane> replies_;
 };
 
 }  // namespace heddle::gpc

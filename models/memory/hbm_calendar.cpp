@@ -7,13 +7,6 @@
 namespace heddle::memory {
 namespace {
 
-constexpr Cycle cycle_of(HbmTick tick) { return tick / kTicksPerCycle; }
-
-// The tick at which something begins that wants to at `when`, and of which so many ticks are taken.
-HbmTick take(ReservedLink& link, HbmTick when, HbmTick ticks) {
-  return std::max<HbmTick>(when, link.take(cycle_of(when), static_cast<std::uint32_t>(ticks)) * kTicksPerCycle);
-}
-
 constexpr std::uint32_t kSectorBytes = 32;
 constexpr std::uint32_t kSectors = HbmMap::kLineBytes / kSectorBytes;
 
@@ -36,87 +29,128 @@ HbmCalendar::HbmCalendar(const HbmTiming& timing, const HbmQueues& queues, HbmCo
     : timing_(timing),
       counters_(counters),
       first_refresh_(timing.refresh == HbmRefresh::off ? kNoTick : first_refresh),
-      turn_((timing.read_to_write + timing.write_to_read) / std::max(1U, queues.write_high - queues.write_low)),
+      batch_(std::max(1U, queues.write_high - queues.write_low)),
+      turn_((timing.read_to_write + timing.write_to_read) / batch_),
       banks_(timing.banks),
-      groups_(timing.groups, ReservedLink(static_cast<double>(kTicksPerCycle))),
-      activates_(static_cast<double>(kTicksPerCycle)),
-      bus_(static_cast<double>(kTicksPerCycle)),
+      turns_(batch_),
       next_refresh_(first_refresh_),
-      written_(queues.writes) {}
+      written_(queues.writes) {
+  for (std::vector<HbmLink>& groups : groups_) groups.resize(timing.groups);
+}
+
+// The row behind which a read of that time opens its own, if that has not been closed: the latest but for those that
+// writes alone will open. kRows: one of before these, about which nothing is known any more.
+std::size_t HbmCalendar::Bank::open_at(HbmTick when) const {
+  const auto counts = [&](const Row& row) { return row.activate <= when || row.last_read > 0; };
+  if (counts(rows[latest])) return latest;
+  std::size_t found = kRows;
+  for (std::size_t i = 0; i < kRows; ++i) {
+    if (!counts(rows[i])) continue;
+    if (found == kRows || rows[i].activate > rows[found].activate) found = i;
+  }
+  return found;
+}
+
+// What is over first.
+std::size_t HbmCalendar::Bank::victim() const {
+  std::size_t found = kRows;
+  for (std::size_t i = 0; i < kRows; ++i) {
+    if (i == latest) continue;
+    if (found == kRows || rows[i].last < rows[found].last) found = i;
+  }
+  return found;
+}
 
 void HbmCalendar::refresh(HbmTick when) {
+  const auto close = [this](Bank& bank) {
+    bank.closed = std::max(bank.closed, next_refresh_ + timing_.rfc);
+    for (Row& row : bank.rows) {
+      if (row.activate <= next_refresh_) row.row = HbmBanks::kClosed;
+    }
+  };
   while (next_refresh_ <= when) {
     counters_.refreshes.add();
     if (timing_.refresh == HbmRefresh::all_bank) {
-      take(bus_, next_refresh_, timing_.rfc);
-      for (Bank& bank : banks_) {
-        bank.activate = std::max(bank.activate, next_refresh_ + timing_.rfc);
-        bank.rows[bank.current].row = HbmBanks::kClosed;
-      }
+      bus_.take(next_refresh_, timing_.rfc);
+      for (Bank& bank : banks_) close(bank);
     } else {
-      Bank& bank = banks_[refresh_bank_];
+      close(banks_[refresh_bank_]);
       refresh_bank_ = (refresh_bank_ + 1) % static_cast<std::uint32_t>(banks_.size());
-      bank.activate = std::max(bank.activate, next_refresh_ + timing_.rfc);
-      bank.rows[bank.current].row = HbmBanks::kClosed;
     }
     next_refresh_ += timing_.refi;
   }
 }
 
-HbmCalendar::Row& HbmCalendar::open(Bank& bank, std::uint32_t number, HbmTick when) {
+HbmCalendar::Row& HbmCalendar::open(Bank& bank, std::uint32_t number, HbmTick when, bool read) {
+  const std::size_t at = read ? bank.open_at(when) : bank.latest;
+  static const Row kUnknown{HbmBanks::kClosed - 1, 0, 0, 0, 0};
+  const Row& before = at == Bank::kRows ? kUnknown : bank.rows[at];
+  // The row before is closed on demand, behind its last column; for a read, behind the last read.
+  HbmTick activate = std::max(when, bank.closed);
+  if (before.row != HbmBanks::kClosed) {
+    const HbmTick last = read ? std::min(before.last, std::max(when, before.last_read)) : before.last;
+    activate = std::max({activate, before.activate + timing_.ras, last + timing_.read_to_pre}) + timing_.rp;
+  }
   for (std::size_t i = 0; i < Bank::kRows; ++i) {
     Row& row = bank.rows[i];
-    if (row.row == number && (i == bank.current || row.last >= when)) {
-      counters_.row_hits.add();
-      return row;
-    }
+    if (row.row != number || (i != at && row.last < when)) continue;
+    if (read && row.column > activate + timing_.rcd) continue;
+    counters_.row_hits.add();
+    return row;
   }
-  const Row& before = bank.rows[bank.current];
   (before.row == HbmBanks::kClosed ? counters_.row_misses : counters_.row_conflicts).add();
   counters_.activates.add();
-  // The row before is closed behind its last column.
-  HbmTick activate = std::max(when, bank.activate);
-  if (before.row != HbmBanks::kClosed) {
-    activate = std::max(when, std::max(bank.activate - timing_.rp, before.last + timing_.read_to_pre)) + timing_.rp;
-  }
-  activate = take(activates_, activate, std::max(timing_.rrd_short, timing_.faw / 4));
-  bank.activate = activate + timing_.ras + timing_.rp;
-  bank.current = (bank.current + 1) % Bank::kRows;
-  Row& row = bank.rows[bank.current];
-  row = {number, activate + timing_.rcd, activate + timing_.rcd};
-  return row;
+  const HbmTick apart = std::max(timing_.rrd_short, timing_.faw / 4);
+  activate = activates_[read ? 0 : 1].take(activate, apart);
+  const std::size_t place = bank.victim();
+  if (activate >= bank.rows[bank.latest].activate) bank.latest = place;
+  bank.rows[place] = {number, activate, activate + timing_.rcd, activate + timing_.rcd, 0};
+  return bank.rows[place];
 }
 
-// The first column of the accesses.
-HbmTick HbmCalendar::serve(std::uint32_t number, std::uint32_t row_number, std::uint32_t accesses, HbmTick turn,
-                           HbmTick when) {
+HbmTick HbmCalendar::read(std::uint32_t bank, std::uint32_t number, std::uint32_t accesses, HbmTick when) {
   refresh(when);
-  Row& row = open(banks_[number], row_number, when);
+  since_read_ = 0;
+  Row& row = open(banks_[bank], number, when, true);
   HbmTick column = std::max(when, row.column);
-  column = take(groups_[number % groups_.size()], column, accesses * timing_.access_long);
-  column = take(bus_, column, accesses * timing_.access + turn);
-  row.last = std::max(row.last, column + (accesses - 1) * timing_.access_long);
-  return column;
+  column = groups_[0][bank % timing_.groups].take(column, accesses * timing_.access_long);
+  const HbmTick ticks = accesses * timing_.access;
+  const HbmTick left = bus_.take(column, ticks);
+  if (left > column) {
+    column = std::min(left, turns_.take(when, column, ticks, batch_ * (ticks + turn_)));
+  }
+  const HbmTick last = column + (accesses - 1) * timing_.access_long;
+  row.last = std::max(row.last, last);
+  row.last_read = std::max(row.last_read, last);
+  return last + timing_.read_data;
 }
 
-HbmTick HbmCalendar::read(std::uint32_t bank, std::uint32_t row, std::uint32_t accesses, HbmTick when) {
-  return serve(bank, row, accesses, 0, when) + (accesses - 1) * timing_.access_long + timing_.read_data;
-}
-
-HbmTick HbmCalendar::write(std::uint32_t bank, std::uint32_t row, std::uint32_t accesses, HbmTick when) {
+HbmTick HbmCalendar::write(std::uint32_t bank, std::uint32_t number, std::uint32_t accesses, HbmTick when) {
   const HbmTick taken = std::max(when, written_[oldest_]);
-  written_[oldest_] = serve(bank, row, accesses, turn_, taken);
+  refresh(taken);
+  const HbmTick turn = since_read_ < batch_ ? turn_ : 0;
+  ++since_read_;
+  Row& row = open(banks_[bank], number, taken, false);
+  HbmTick column = std::max(taken, row.column);
+  column = groups_[1][bank % timing_.groups].take(column, accesses * timing_.access_long);
+  column = bus_.take(column, accesses * timing_.access + turn);
+  row.last = std::max(row.last, column + (accesses - 1) * timing_.access_long);
+  written_[oldest_] = column;
   oldest_ = (oldest_ + 1) % written_.size();
   return taken;
 }
 
 void HbmCalendar::reset() {
   std::fill(banks_.begin(), banks_.end(), Bank());
-  for (ReservedLink& group : groups_) group.reset();
-  activates_.reset();
+  for (std::vector<HbmLink>& groups : groups_) {
+    for (HbmLink& group : groups) group.reset();
+  }
+  for (HbmLink& activates : activates_) activates.reset();
   bus_.reset();
+  turns_.reset();
   next_refresh_ = first_refresh_;
   refresh_bank_ = 0;
+  since_read_ = 0;
   std::fill(written_.begin(), written_.end(), 0);
   oldest_ = 0;
 }

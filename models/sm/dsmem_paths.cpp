@@ -114,7 +114,9 @@ void DsmemClient::ask_other(std::uint32_t access, const LineAccess& line, const 
                             protocol::MemoryRequest& request, Cycle departure) {
   const std::uint32_t index = open_.take();
   gate_.request_begins();
-  open_[index] = {&request, fences_.begin(), accesses_.add_transaction(access, line)};
+  // Its answer is told ahead of its time: until then it keeps its place at the gate.
+  const std::uint32_t place = has_calls(time_.mode()) ? gate_.calls().reserve(1, departure) : 0;
+  open_[index] = {&request, fences_.begin(), accesses_.add_transaction(access, line), place};
   request.extension.entry = index;
   request.extension.sm = place_.id;
   flights_.begin(*target.cga_id, accesses_[access].cta);
@@ -166,6 +168,7 @@ void DsmemClient::on_reply(const DsmemPacket& packet, Cycle arrival) {
   open_.give_back(index);
   open_[index].request = nullptr;
   gate_.request_ends();
+  if (has_calls(time_.mode())) gate_.calls().set(open.place, 0, arrival);
   fences_.end(open.epoch, arrival);
   const Transaction transaction = accesses_.transaction(open.transaction);
   Access& access = accesses_.access_of(transaction);

@@ -133,6 +133,7 @@ class DsmemClient {
     protocol::MemoryRequest* request = nullptr;
     FenceTracker::Epoch epoch = 0;
     std::uint32_t transaction = 0;
+    std::uint32_t place = 0;  // at the gate, where accesses are calls
   };
   struct Waiting {
     protocol::DsmemPacket packet;

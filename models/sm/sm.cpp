@@ -1,6 +1,14 @@
 #include "sm/sm.h"
 
 namespace heddle::sm {
+namespace {
+
+// Where accesses are calls, a packet reserves its way through the network, and there is always room for it.
+std::uint32_t cluster_credits(const Domain& domain, const SmParams& params) {
+  return has_calls(domain.mode()) ? kUnlimitedCredits : params.memory.cluster_queue;
+}
+
+}  // namespace
 
 Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const SmParams& params,
        const SmContext& place, std::uint32_t exit_distance, std::uint64_t seed, const arch::CodeStore& code,
@@ -16,10 +24,10 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
       order_in("order_in", domain, exit_distance),
       notice_out("notice_out", domain, exit_distance, kUnlimitedCredits),  // a few for each CTA and CGA
       // What lies between SMs is the network's.
-      dsmem_out("dsmem_out", domain, 0, params.memory.cluster_queue),
+      dsmem_out("dsmem_out", domain, 0, cluster_credits(domain, params)),
       reply_in("reply_in", domain, 0),
       dsmem_in("dsmem_in", domain, 0, CreditReturn::by_owner),
-      reply_out("reply_out", domain, 0, params.memory.cluster_queue),
+      reply_out("reply_out", domain, 0, cluster_credits(domain, params)),
       bulk_out("bulk_out", domain, place.bulk_way, place.bulk_queue),
       bulk_done_in("bulk_done_in", domain, place.bulk_way),
       bulk_data_in("bulk_data_in", domain, place.bulk_way),
@@ -45,7 +53,11 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
   memory_out.connect<L2Port, &L2Port::on_response, &L2Port::on_room>(core_.memory.l2);
   dsmem_in.on_packet<DsmemServer, &DsmemServer::on_request>(core_.memory.server);
   dsmem_out.on_credit<MemoryPaths, &MemoryPaths::on_dsmem_room>(core_.memory);
-  reply_in.on_packet<MemoryPaths, &MemoryPaths::on_dsmem_reply>(core_.memory);
+  if (has_calls(domain.mode())) {
+    reply_in.on_packet_ahead<MemoryPaths, &MemoryPaths::on_dsmem_reply_ahead>(core_.memory);
+  } else {
+    reply_in.on_packet<MemoryPaths, &MemoryPaths::on_dsmem_reply>(core_.memory);
+  }
   reply_out.on_credit<MemoryPaths, &MemoryPaths::on_dsmem_room>(core_.memory);
   bulk_out.on_credit<BulkUnit, &BulkUnit::on_room>(core_.bulk);
   bulk_done_in.on_packet<BulkUnit, &BulkUnit::on_done>(core_.bulk);

@@ -33,6 +33,10 @@ void MemoryPaths::on_dsmem_reply(const protocol::DsmemPacket& packet, std::uint3
   dsmem.on_reply(packet, time_.now());
 }
 
+void MemoryPaths::on_dsmem_reply_ahead(const protocol::DsmemPacket& packet, std::uint32_t, Cycle arrival) {
+  dsmem.on_reply(packet, arrival);
+}
+
 void MemoryPaths::reset() {
   l2.reset();
   global.reset();

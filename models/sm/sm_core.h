@@ -63,6 +63,7 @@ struct MemoryPaths {
   // A link to other SMs has room again.
   void on_dsmem_room(std::uint32_t = 0);
   void on_dsmem_reply(const protocol::DsmemPacket& packet, std::uint32_t = 0);
+  void on_dsmem_reply_ahead(const protocol::DsmemPacket& packet, std::uint32_t, Cycle arrival);
   // Payloads that are out.
   std::size_t payloads() const { return l2.payloads() + dsmem.payloads() + bulk.payloads(); }
   void reset();

@@ -71,16 +71,20 @@ void check_arrivals(const NetworkBench& bench, const std::vector<Sent>& sent) {
 }
 
 // In no stretch of time does an SM get more than the port passes: the packets that begin in it end at most one later.
-void check_pace(const NetworkSm& sm, std::size_t plane, double bandwidth) {
+void check_pace(const NetworkSm& sm, std::size_t plane, double bandwidth, double slack) {
   const auto& got = sm.got[plane];
   for (std::size_t first = 0; first < got.size(); first += 7) {
     std::uint64_t bytes = 0;
     for (std::size_t i = first; i + 1 < got.size(); ++i) {
       bytes += gpc::dsmem_bytes(got[i].packet, plane == kReplies);
       const double most = bandwidth * static_cast<double>(got[i + 1].cycle - got[first].cycle + 1);
-      REQUIRE(static_cast<double>(bytes) <= most + 0.5);
+      REQUIRE(static_cast<double>(bytes) <= most + slack);
     }
   }
+}
+
+TimingMode any_mode(Random& random) {
+  return random.chance(50) ? TimingMode::at : random.chance(70) ? TimingMode::fast : TimingMode::lt;
 }
 
 std::vector<Sent> random_traffic(NetworkBench& bench, Random& random) {
@@ -110,7 +114,7 @@ TEST_CASE("slow SMs lose nothing and see the packets of a pair in order", "[gpc]
     CAPTURE(seed);
     Random random(seed);
     const SmNetworkParams params = random_params(random);
-    const TimingMode mode = random.chance(70) ? TimingMode::at : TimingMode::lt;
+    const TimingMode mode = any_mode(random);
     NetworkBench bench(one_gpc(random), params, mode, random.between(1, 9));
     const std::uint32_t slowest = random.chance(30) ? 0 : random.between(1, 60);
     for (auto& sm : bench.sms) sm->busy = [&] { return random.below(slowest + 1); };
@@ -126,9 +130,11 @@ TEST_CASE("slow SMs lose nothing and see the packets of a pair in order", "[gpc]
     }
     if (mode == TimingMode::lt) continue;
     const double rate = std::round(params.bandwidth * 256) / 256;
+    // A calendar counts by windows, in each of which it may be a cycle or a packet off.
+    const double slack = mode == TimingMode::fast ? 2 * rate + 256 : 0.5;
     for (const auto& sm : bench.sms) {
-      check_pace(*sm, kRequests, rate);
-      check_pace(*sm, kReplies, rate);
+      check_pace(*sm, kRequests, rate, slack);
+      check_pace(*sm, kReplies, rate, slack);
     }
     delayed += bench.stat("delayed_requests") + bench.stat("delayed_replies");
   }
@@ -137,6 +143,7 @@ TEST_CASE("slow SMs lose nothing and see the packets of a pair in order", "[gpc]
 
 // Each SM sends to one other: nothing meets, and the cycle of every arrival follows from the ports of its source.
 TEST_CASE("without meetings every arrival is where a plain model has it", "[gpc][CGA-06]") {
+  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::fast);
   for (const std::uint64_t seed : seeds(100)) {
     CAPTURE(seed);
     Random random(seed);
@@ -145,7 +152,7 @@ TEST_CASE("without meetings every arrival is where a plain model has it", "[gpc]
     params.bandwidth = rate;
     params.gpc_bandwidth = 0;
     params.queue = 4096;
-    NetworkBench bench(one_gpc(random), params, TimingMode::at, 4096);
+    NetworkBench bench(one_gpc(random), params, mode, 4096);
     const auto sms = static_cast<std::uint32_t>(bench.sms.size());
     const std::vector<std::uint32_t> target = random.permutation(sms);
     std::vector<Cycle> expected;
@@ -178,7 +185,8 @@ TEST_CASE("without meetings every arrival is where a plain model has it", "[gpc]
   }
 }
 
-TEST_CASE("in lt mode the network costs nothing and keeps order and back-pressure", "[gpc][CGA-06]") {
+TEST_CASE("in lt mode the network costs nothing and keeps order, and nothing stops what is behind it",
+          "[gpc][CGA-06][HST-03]") {
   SmNetworkParams params;
   params.queue = 2;
   NetworkBench bench(full_gpc(), params, TimingMode::lt, 3);
@@ -195,15 +203,6 @@ TEST_CASE("in lt mode the network costs nothing and keeps order and back-pressur
   for (std::uint32_t i = 0; i < 50; ++i) bench.send(2'000 + i, kRequests, 4, 12, 128, i);
   bench.run(3'000);
   auto& requests = bench.sms[12]->got[kRequests];
-  CHECK(requests.size() == 2);
-  CHECK(bench.network.packets() == 2 * (2 + 3));  // of each source, at the port into the SM and at its own
-  for (Cycle cycle = 3'100; cycle < 9'000; cycle += 50) {
-    bench.run(cycle);
-    const std::size_t before = requests.size();
-    bench.sms[12]->give_back(kRequests, 1);
-    bench.run(cycle + 10);
-    REQUIRE(requests.size() == std::min<std::size_t>(before + 1, 100));
-  }
   std::map<std::uint32_t, std::uint64_t> next;
   for (const NetworkSm::Got& got : requests) CHECK(got.packet.sequence == next[got.packet.from_sm]++);
   CHECK(requests.size() == 100);
@@ -215,7 +214,7 @@ TEST_CASE("after a reset in mid-flight the network is as new", "[gpc][CGA-06]") 
     CAPTURE(seed);
     Random random(seed);
     const SmNetworkParams params = random_params(random);
-    const TimingMode mode = random.chance(70) ? TimingMode::at : TimingMode::lt;
+    const TimingMode mode = any_mode(random);
     NetworkBench bench(one_gpc(random), params, mode, random.between(1, 9));
     for (auto& sm : bench.sms) sm->withholds = {random.chance(50), random.chance(50)};
     random_traffic(bench, random);

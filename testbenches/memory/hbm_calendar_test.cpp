@@ -115,9 +115,33 @@ TEST_CASE("a channel as calendars serves as much as one that orders its commands
       const Both both = run(params, requests);
       CAPTURE(its.name, static_cast<int>(refresh), both.channel, both.calendar, both.mean[0], both.mean[1]);
       CHECK(both.calendar == Approx(both.channel).epsilon(its.tolerance));
+      if (its.gap >= 40) CHECK(both.mean[1] == Approx(both.mean[0]).epsilon(0.1));
       UNSCOPED_INFO(its.name << " " << both.channel << " " << both.calendar << " mean " << both.mean[0] << " "
                              << both.mean[1]);
     }
+  }
+}
+
+TEST_CASE("reads go before writes that have been asked for all at once", "[memory][MEM-02][HST-03]") {
+  for (const double gap : {200.0, 60.0, 25.0}) {
+    HbmParams params;
+    params.refresh = HbmRefresh::off;
+    const HbmMap map(1, memory::HbmTiming(params, kCycle).banks, 1024, 1024);
+    Random random(11);
+    std::vector<Request> requests;
+    for (std::uint32_t i = 0; i < 600; ++i) {
+      requests.push_back(whole(100, true, map.decode(random.below(4096) * 128), i));
+    }
+    for (double now = 120; now < 4000; now += gap * random.below(201) / 100.0) {
+      const std::uint64_t line = random.below(1 << 20);
+      requests.push_back(
+          whole(static_cast<std::uint64_t>(now), false, map.decode(line * 128), static_cast<std::uint32_t>(requests.size())));
+    }
+    const Both both = run(params, requests);
+    CAPTURE(gap, both.mean[0], both.mean[1]);
+    // Behind all the writes it would be fifteen times as long.
+    CHECK(both.mean[1] > 0.4 * both.mean[0]);
+    CHECK(both.mean[1] < 2.5 * both.mean[0]);
   }
 }
 

@@ -278,6 +278,37 @@ TEST_CASE("store buffering: without fences both can miss", "[system][MEM-06]") {
   CHECK(both_zero_seen("at", false, Scope::gpu));
 }
 
+TEST_CASE("load buffering: what others write behind a barrier is not seen by a load in front of it",
+          "[system][MEM-06][CGA-13]") {
+  const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt", kCopies[0], kCopies[1], kCopies[2]);
+  const bool warm = GENERATE(true, false);  // the reader's L1 has the line already
+  CAPTURE(mode, warm);
+  for (std::uint32_t skew = 0; skew <= 60; skew += 4) {
+    SimFixture sim;
+    GpuLab lab(preset_params("small", {set_mode(mode)}));
+    auto program = std::make_shared<ListProgram>(2);
+    ListProgram& p = *program;
+    const auto only_rank = [](std::uint32_t rank) {
+      ListProgram::Access access;
+      access.lanes = [rank](const Warp& warp) { return warp.place.rank == rank ? ~0U : 0U; };
+      return access;
+    };
+    if (warm) p.load(ListProgram::Access{}, 1, ListProgram::linear(0x40000, 4));
+    p.compute(Unit::fp32, 2000);
+    wait_cycles(p, skew);
+    // Whole lines by all lanes: nobody waits for the registers before the barrier.
+    p.load(ListProgram::Access{}, 0, ListProgram::linear(0x40000, 4));
+    p.cluster_arrive();
+    p.cluster_wait();
+    p.store(only_rank(1), ListProgram::constant(7), ListProgram::linear(0x40000, 4));
+    p.store(only_rank(0), ListProgram::of_register(0), ListProgram::linear(kOut, 4), {{0, 1}});
+    p.exit();
+    lab.run(program, {2, 1, 1}, {32, 1, 1}, 0, clusters_of(2));
+    for (std::uint32_t lane = 0; lane < 32; ++lane) REQUIRE(lab.read<std::uint32_t>(kOut + 4 * lane) == 0);
+    REQUIRE(lab.read<std::uint32_t>(0x40000 + 4 * 31) == 7);
+  }
+}
+
 TEST_CASE("strong reads of one address never go back in time", "[system][MEM-06]") {
   const std::string mode = GENERATE(as<std::string>{}, "at", "fast", "lt", kCopies[0], kCopies[1], kCopies[2]);
   CAPTURE(mode);
