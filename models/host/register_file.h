@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "arch/sm_limits.h"
 #include "host/register_table.h"
@@ -56,6 +57,37 @@ class QueryRegisters {
   const arch::SmLimits& limits_;
 };
 
+// The agent packets that the host has: those that it has not taken, of which the registers of each queue show the first,
+// and those that it has.
+class AgentRegisters {
+ public:
+  explicit AgentRegisters(RegisterStore& values) : values_(values) {}
+
+  void arrive(const protocol::QueueEventPacket& packet);
+  // The first one of the queue is taken. False: there is none.
+  bool take(std::uint32_t queue);
+  // One that was taken is done. False: it was not.
+  bool end(std::uint32_t queue, std::uint64_t index);
+  // The queue is closed or inactive.
+  void forget(std::uint32_t queue);
+  void reset() { queues_ = {}; }
+
+ private:
+  struct Waiting {
+    std::uint64_t index = 0;
+    arch::PacketBytes packet{};
+  };
+  struct Queue {
+    std::deque<Waiting> waiting;
+    std::set<std::uint64_t> taken;
+  };
+
+  void show(std::uint32_t queue);
+
+  RegisterStore& values_;
+  std::array<Queue, protocol::kMaxQueues> queues_{};
+};
+
 // What the identification and configuration registers say.
 struct DeviceIdentity {
   std::uint32_t sms = 0;
@@ -64,6 +96,8 @@ struct DeviceIdentity {
   std::uint32_t copy_engines = 0;
   std::uint64_t memory = 0;  // bytes
   std::uint32_t clock_mhz = 0;
+  std::uint32_t clock_period = 0;  // ps
+  std::uint32_t doorbell_page = kLeastDoorbellPage;
   arch::SmLimits limits;
 };
 
@@ -86,6 +120,7 @@ class RegisterEffects {
   virtual void ask(const protocol::OccupancyQueryPacket& query) = 0;
   virtual void soft_reset() = 0;
   virtual bool settled() const = 0;  // nothing of before the last reset is out any more
+  virtual std::uint64_t timestamp() const = 0;  // now, in ticks of kTimestampRate
 
  protected:
   ~RegisterEffects() = default;
@@ -108,6 +143,9 @@ class RegisterFile {
 
   RegisterResult read(std::uint64_t offset, std::uint32_t bytes, std::uint64_t& value);
   RegisterResult write(std::uint64_t offset, std::uint32_t bytes, std::uint64_t value);
+  // There is a register, or a doorbell of that page.
+  bool exists(std::uint64_t offset) const;
+  std::uint32_t bytes() const { return bar0_bytes(identity_.doorbell_page); }
   // One byte, without any effect; reserved ones read as 0.
   std::uint8_t peek(std::uint64_t offset) const;
 
@@ -146,7 +184,6 @@ class RegisterFile {
   RegisterResult end_agent(std::uint32_t queue, std::uint64_t status);
   void take_state(const protocol::QueueEventPacket& packet);
   void take_error(const protocol::QueueEventPacket& packet);
-  void take_agent(const protocol::QueueEventPacket& packet);
   void take_event(std::uint32_t id);
 
   DeviceIdentity identity_;
@@ -155,10 +192,12 @@ class RegisterFile {
   RegisterStore values_;
   ShareRegisters shares_;
   QueryRegisters query_;
+  AgentRegisters agents_;
   std::deque<std::uint32_t> events_;
   Latch latch_;
   std::array<std::uint32_t, protocol::kMaxQueues> doorbell_low_{};
   std::array<std::uint64_t, protocol::kMaxQueues> opened_at_{};  // index of the first packet
+  std::array<std::uint8_t, protocol::kMaxQueues> page_of_{};     // of doorbells: its subcontext when it was opened
 };
 
 }  // namespace heddle::host

@@ -83,7 +83,7 @@ the low one at the lower address. All else ends in an error response without an 
 
 | access | response |
 | --- | --- |
-| at an offset that is not in the table, or a queue that the machine does not have | `TLM_ADDRESS_ERROR_RESPONSE` |
+| at an offset that is not in the table, a queue that the machine does not have, or a doorbell in the page of another subcontext | `TLM_ADDRESS_ERROR_RESPONSE` |
 | of another length than 4 or 8, not aligned to it, longer than the register, or with a streaming width below it | `TLM_BURST_ERROR_RESPONSE` |
 | with byte enables that are not all set | `TLM_BYTE_ENABLE_ERROR_RESPONSE` |
 | a write to `ro`, a read from `wo` | `TLM_COMMAND_ERROR_RESPONSE` |
@@ -145,8 +145,9 @@ std::string registers_as_markdown() {
   out +=
       "What a host sees through `bar0`, offset by offset. This page is made by `heddle show registers --format "
       "markdown`, and\n`platforms/driver/heddle_registers.h`, the same for C, by `--format c`.\n\n";
-  out += fmt::format("`bar0` is {} KiB; `c` below is a copy channel, `q` a queue, `w` a word of an agent packet.\n\n",
-                     kBar0Bytes / 1024);
+  out += fmt::format("`bar0` is {} KiB with pages of doorbells of {} KiB (`gpu.host.doorbell_page`); `c` below is a "
+                     "copy channel, `q` a\nqueue, `w` a word of an agent packet.\n\n",
+                     bar0_bytes(kLeastDoorbellPage) / 1024, kLeastDoorbellPage / 1024);
   out += "## Rules\n\n";
   out += kRules;
   for (const Register& reg : register_table()) {
@@ -188,7 +189,8 @@ std::string registers_as_c() {
   const auto define = [&out](const std::string& name, const std::string& value, const std::string& comment = {}) {
     out += fmt::format("#define {:<44} {}{}\n", name, value, comment.empty() ? "" : "  /* " + comment + " */");
   };
-  define("HEDDLE_BAR0_BYTES", fmt::format("UINT32_C({:#x})", kBar0Bytes));
+  define("HEDDLE_BAR0_BYTES(page)", fmt::format("(UINT32_C({:#x}) + {}u * (uint32_t)(page))", kDoorbellBase, kDoorbellPages),
+         "page: DOORBELL_PAGE");
   define("HEDDLE_DEVICE_MAGIC", fmt::format("UINT32_C({:#x})", kMagic));
   define("HEDDLE_REGISTER_VERSION", fmt::format("UINT32_C({:#x})", kVersion));
   define("HEDDLE_MAX_QUEUES", fmt::format("UINT32_C({})", register_of(RegisterId::queue_base).count));

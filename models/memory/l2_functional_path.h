@@ -15,6 +15,7 @@
 #include "memory/l2_memory_port.h"
 #include "memory/l2_twin.h"
 #include "memory/memory_params.h"
+#include "memory/write_watch.h"
 
 namespace heddle::memory {
 
@@ -22,6 +23,13 @@ namespace heddle::memory {
 inline void end_grant(DirectMemory* direct, const L2Access& access) {
   if (direct == nullptr || !direct->any() || access.kind == L2Access::Kind::write_back) return;
   direct->end(access.line * arch::kLineBytes, arch::kLineBytes);
+}
+
+// The access is one that watches its line, or changes one that is watched.
+inline void note_watch(WriteWatch* watch, const L2Access& access) {
+  if (watch == nullptr) return;
+  if (access.changes() && watch->any()) watch->written(access.line, access.line);
+  if (access.extension != nullptr && access.extension->watch != 0) watch->add(access.line, access.extension->watch);
 }
 
 // What calls take of a slice's data port, and of its way in.
@@ -49,9 +57,9 @@ class L2FunctionalPath final : public LineSource {
     Counter& atomics;
     L2Counters& core;
   };
-  // `direct`: null: nobody has pointers to pages.
+  // `direct`: null: nobody has pointers to pages. `watch`: null: nobody watches lines.
   L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
-                   const L2Params& params, Domain& domain, DirectMemory* direct, const Statistics& stats);
+                   const L2Params& params, Domain& domain, DirectMemory* direct, WriteWatch* watch, const Statistics& stats);
   // The slice has a twin, whose lines can be here as copies.
   void use(L2Twin& twin) { twin_ = &twin; }
 
@@ -94,6 +102,7 @@ class L2FunctionalPath final : public LineSource {
   const arch::AddressMap map_;
   const std::uint32_t slice_;
   DirectMemory* const direct_;
+  WriteWatch* const watch_;
   const Statistics stats_;
   const Cycle tag_cycles_;
   const Cycle data_cycles_;

@@ -66,13 +66,14 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       core_(config_of(params, map_, slice, surroundings), core_counters_),
       memory_(this->name(), domain, memory_out, params, *this),
       functional_(core_, memory_, map, slice, params, domain, surroundings.direct,
-                  {stats_.requests, stats_.atomics, core_counters_}),
-      past_(memory_out, map_, params, surroundings.presence, {stats_.requests, core_counters_}),
+                  surroundings.watch, {stats_.requests, stats_.atomics, core_counters_}),
+      past_(memory_out, map_, params, surroundings.presence, surroundings.watch, {stats_.requests, core_counters_}),
       ingress_(params.queue, params.responses),
       data_port_(params),
       arrivals_(surroundings.shares, core_counters_),
       direct_(surroundings.direct),
       presence_(surroundings.presence),
+      watch_(surroundings.watch),
       warmer_(arrivals_, core_.array(), kServe) {
   core_counters_.owners = surroundings.owners;
   warm_by(warmer_);
@@ -148,7 +149,9 @@ bool L2Slice::busy_with(std::uint64_t first, std::uint64_t last) const {
 }
 
 bool L2Slice::clean_invalidate(std::uint64_t first, std::uint64_t last) {
-  return !busy_with(first, last) && functional_.clean_invalidate(first, last);
+  if (busy_with(first, last) || !functional_.clean_invalidate(first, last)) return false;
+  if (watch_ != nullptr) watch_->written(first / arch::kLineBytes, last / arch::kLineBytes);
+  return true;
 }
 
 void L2Slice::on_event(std::uint32_t kind, std::uint64_t argument) {
@@ -267,6 +270,7 @@ bool L2Slice::try_serve(const PendingRequest& request) {
   L2Core::Outcome outcome = L2Core::Outcome::done;
   if (good) {
     end_grant(direct_, access);
+    note_watch(watch_, access);
     outcome = twin_ != nullptr ? twin_->serve(access, request) : core_.serve(access, request.handle());
   }
   if (outcome == L2Core::Outcome::stalled) return false;

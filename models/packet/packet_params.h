@@ -18,7 +18,8 @@ struct PacketParams {
   QueueOrder order = QueueOrder::round_robin;  // at the decoder, and at in_flight (PKT-10)
   std::uint32_t fetch_ahead = 8;               // packets of a queue that are fetched before their turn
   std::uint32_t in_flight = 128;               // kernels dispatched and not complete, all queues
-  double poll = 500;              // ns between looks at a packet that is not published, and at dependency signals
+  std::uint32_t agents = 8;       // agent packets of a queue that the host has at a time
+  double poll = 500;              // ns between looks at a barrier packet's signals in the host's memory
   double decode_plain = 200;      // ns, kernel dispatch
   double decode_reference = 220;  // ns, and storing the table entry
   double decode_condensed = 160;  // ns, once per packet

@@ -91,6 +91,7 @@ struct Task {
   bool head = false;         // it goes to the head of its list
   bool launches = false;     // its program launches tasks: it needs a TMD
   bool launched = false;     // it has launched one
+  bool killed = false;       // whoever has submitted it, or an ancestor of it, wants it to end
   protocol::DoneStatus status = protocol::DoneStatus::ok;
   HostStream host;
   std::uint32_t lent = 0;  // code to be given back
@@ -166,6 +167,8 @@ class TaskLife {
  public:
   // A kernel of the host or of the packet processor has nothing more to wait for.
   virtual void task_due(Task task) = 0;
+  // The packet processor wants it to end, with all that it has launched. It may have ended.
+  virtual void task_killed(std::uint32_t operation) = 0;
   // A queue task of device code has come.
   virtual void task_placed(Task& task) = 0;
   // A queue task has its queue.

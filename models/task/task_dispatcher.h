@@ -155,6 +155,9 @@ class TaskDispatcher final : private EventHandler {
   void on_share(const protocol::SubcontextPacket& packet);
   // The task joins the list of its priority, and is sent as soon as it can be.
   void enlist(Task& task);
+  // The task is to end. What runs of it, the distributor has been told to stop: its end comes from there. What was not
+  // sent ends at once, or as soon as it gets where it is on its way to.
+  void kill(Task& task);
   // What is to be read of the task before it is sent has been. `sound`: it can run.
   void fetched(Task& task, bool sound);
   // How far an evicted task has come is kept: it waits for a slot again, unless it rests.
@@ -187,6 +190,7 @@ class TaskDispatcher final : private EventHandler {
   void entered(Task& task);
   void gone(const protocol::EvictedPacket& packet);
   bool has_ended(Task& task);
+  void conclude(Task& task, const protocol::TaskDonePacket& done);
   void end(Task& task, const protocol::TaskDonePacket& done);
   bool ask(std::optional<TableView::Operation> victim);
   void ask_for_slots();

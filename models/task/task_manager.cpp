@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -122,6 +123,32 @@ void TaskManager::task_due(Task task) {
   }
 }
 
+// What is below it ends first: nothing of a parent waits for children that never come. What a task of these has
+// launched and nobody has read yet ends when it comes (task_ready()).
+void TaskManager::task_killed(std::uint32_t operation) {
+  Task* top = tasks_.find(operation);
+  if (top == nullptr) return;
+  top->killed = true;
+  std::vector<std::uint32_t> doomed;
+  tasks_.for_each([&](const Task& task) {
+    if (task.operation() == operation || is_doomed(task)) doomed.push_back(task.operation());
+  });
+  for (const std::uint32_t number : doomed) {
+    Task* task = tasks_.find(number);
+    if (task == nullptr || task->origin == Task::Origin::restored) continue;  // an SM ends what was saved
+    task->killed = true;
+    if (task->runs()) grow_out_.send({number, 0, false, true});
+    dispatcher_.kill(*task);
+  }
+  ++timebase_.observation().progress;
+}
+
+bool TaskManager::is_doomed(const Task& task) const {
+  const Task* at = &task;
+  while (at != nullptr && !at->killed) at = at->launch.parent ? tasks_.find(*at->launch.parent) : nullptr;
+  return at != nullptr;
+}
+
 void TaskManager::task_placed(Task& task) {
   queues_.submitted(task.queue->address);
   queues_.find(task);
@@ -129,6 +156,7 @@ void TaskManager::task_placed(Task& task) {
 
 // It is given a TMD if its program launches, or if all tasks have one. One that came through memory has it.
 void TaskManager::task_ready(Task& task) {
+  task.killed = is_doomed(task);
   if (task.brought()) {
     const arch::LaunchMemory memory = place_.memory_of(task);
     if (task.launches && memory.shared_contexts) {
@@ -168,7 +196,8 @@ void TaskManager::task_sent_again(Task& task) {
 
 // A task with a TMD has completed only once its descendants have (TSK-10).
 void TaskManager::task_run_over(Task& task) {
-  if (task.of_host() && task.status != DoneStatus::rejected) streams_.note_start(task);
+  const bool ended_well = task.status != DoneStatus::rejected && task.status != DoneStatus::aborted;
+  if (task.of_host() && ended_well) streams_.note_start(task);
   task.state = Task::State::run_over;
   if (task.queue) queues_.end(task);
   task.queue.reset();  // another task may have it now
