@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <vector>
 
 #include <fmt/format.h>
@@ -73,6 +74,12 @@ std::string bits_text(const RegisterField& field) {
   return fmt::format("{}-{}", static_cast<unsigned>(field.first), field.first + field.bits - 1);
 }
 
+// Names of reasons are those of the model.
+std::string upper_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
 std::string value_text(std::uint32_t value) {
   return value < 10 ? fmt::format("{}", value) : fmt::format("{:#x}", value);
 }
@@ -132,7 +139,7 @@ std::string registers_as_text() {
     if (with_values) {
       for (std::uint32_t i = 0; i < reg.values->count; ++i) {
         const RegisterValue& value = reg.values->values[i];
-        out += fmt::format("      {} {:<11} {:<22} {}\n", reg.values->name, value_text(value.value), value.name,
+        out += fmt::format("      {} {:<11} {:<22} {}\n", reg.values->name, value_text(value.value), upper_case(value.name),
                            value.description);
       }
     }
@@ -176,7 +183,7 @@ std::string registers_as_markdown() {
     out += fmt::format("\n### {}\n\n| value | name | what |\n| --- | --- | --- |\n", set->name);
     for (std::uint32_t i = 0; i < set->count; ++i) {
       const RegisterValue& value = set->values[i];
-      out += fmt::format("| {} | {} | {} |\n", value_text(value.value), value.name, value.description);
+      out += fmt::format("| {} | {} | {} |\n", value_text(value.value), upper_case(value.name), value.description);
     }
   }
   return out;
@@ -227,12 +234,17 @@ std::string registers_as_c() {
     out += fmt::format("\nenum heddle_{} {{\n", lower_case(set->name));
     for (std::uint32_t i = 0; i < set->count; ++i) {
       const RegisterValue& value = set->values[i];
-      out += fmt::format("  HEDDLE_{}_{} = {}{}  /* {} */\n", set->name, value.name, value_text(value.value),
+      out += fmt::format("  HEDDLE_{}_{} = {}{}  /* {} */\n", set->name, upper_case(value.name), value_text(value.value),
                          i + 1 < set->count ? "," : "", value.description);
     }
     out += "};\n";
   }
-  out += "\n#endif\n";
+  out += "\n/* X(number, text) for each reason. */\n#define HEDDLE_REASON_TEXTS(X)";
+  const RegisterValues& reasons = *register_of(RegisterId::error_reason).values;
+  for (std::uint32_t i = 0; i < reasons.count; ++i) {
+    out += fmt::format(" \\\n  X({}, \"{}\")", reasons.values[i].value, reasons.values[i].description);
+  }
+  out += "\n\n#endif\n";
   return out;
 }
 
