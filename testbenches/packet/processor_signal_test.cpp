@@ -179,6 +179,7 @@ TEST_CASE("nothing behind a barrier packet begins before that is complete", "[pa
     arch::BarrierPacket barrier;
     barrier.scopes.release = arch::FenceScope::system;
     barrier.completion_signal = bench.signal(0, 1);
+    barrier.signals[3] = bench.signal(8, 0);
     Producer queue(bench, 0);
     queue.write(arch::encode(barrier, type));
     queue.write(kernel_packet(bench.object("k")));
