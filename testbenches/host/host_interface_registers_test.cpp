@@ -193,9 +193,7 @@ TEST_CASE("a queue is opened, rings, and is closed by registers", "[host][HST-01
   bench.set(RegisterId::queue_priority, 0xFFFF'FFFE, 3);
   bench.set(RegisterId::queue_subcontext, 0x17, 3);
   bench.set(RegisterId::queue_command, host::kQueueOpen, 3);
-  const std::uint64_t rung = 0x1'0000'0004;
-  CHECK(bench.registers.access(tlm::TLM_WRITE_COMMAND, host::doorbell_at(3, 0x17, 4096), &rung, 8) ==
-        tlm::TLM_OK_RESPONSE);
+  CHECK(bench.write(host::doorbell_at(3, 0x17, 4096), 8, 0x1'0000'0004) == tlm::TLM_OK_RESPONSE);
   bench.set(RegisterId::queue_command, host::kQueueClose, 3);
   CHECK(bench.write(host::offset_of(RegisterId::queue_command, 3), 4, 4) == tlm::TLM_GENERIC_ERROR_RESPONSE);
   run_until_idle();
