@@ -51,6 +51,7 @@ struct Signal {
   Cycle when = kNever;  // it was written
   bool outside = false; // by nobody's completion: the test writes it
   bool waited = false;
+  std::uint32_t queue = 0;  // of its packet
 };
 
 struct Sent {
@@ -166,6 +167,7 @@ class World {
   bool reserve(Queue& queue) {
     if (queue.ring->full() || stopped(queue)) return false;
     Sent sent = make();
+    signals_[sent.signal].queue = queue.ring->number();
     queue.reserved.push_back(queue.ring->prepare(sent.bytes));
     queue.sent.push_back(std::move(sent));
     return true;
@@ -235,7 +237,7 @@ class World {
       still = bench_.observation.progress == progress && agents_.empty() ? still + 1 : 0;
       progress = bench_.observation.progress;
       for (std::size_t i = 0; i < signals_.size(); ++i) {
-        const bool rescued = still == 5 && signals_[i].waited;
+        const bool rescued = still == 5 && signals_[i].waited && stopped(queues_[signals_[i].queue]);
         if (signals_[i].when == kNever && (signals_[i].outside || rescued)) write(i);
       }
       if (agents_.empty() && bench_.processor.quiescent()) return;
