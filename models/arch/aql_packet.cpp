@@ -257,7 +257,8 @@ HsaResult decode(const PacketBytes& bytes, VendorPacket& packet) {
   packet.bytes = get_64(bytes, kBytes);
   packet.completion_signal = get_64(bytes, kCompletion);
   if (const HsaResult result = decode(packet.scopes, bytes[kScopes]); !result.ok()) return result;
-  if (!known(packet.format)) return bad_format(zero(bytes, 0, bytes.size()) ? Reason::zeroed_slot : Reason::vendor_format);
+  if (!known(packet.format))
+    return bad_format(zero(bytes, 0, bytes.size()) ? Reason::zeroed_slot : Reason::vendor_format);
   const bool reserved = !zero(bytes, kFormat + 1, kValue) || !zero(bytes, kBytes + 8, kCompletion);
   if (reserved || !unused_are_zero(packet)) return kReservedField;
   if (const HsaResult result = check_arguments(packet); !result.ok()) return result;

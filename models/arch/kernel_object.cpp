@@ -90,8 +90,7 @@ HsaResult decode_order(const KernelObjectBytes& bytes, RasterOrder& order) {
   const std::uint8_t kind = bytes[kOrder];
   const std::uint8_t x = bytes[kTile];
   const std::uint8_t y = bytes[kTile + 1];
-  if (kind > static_cast<std::uint8_t>(RasterOrder::Kind::hilbert))
-    return bad(Reason::object_order);
+  if (kind > static_cast<std::uint8_t>(RasterOrder::Kind::hilbert)) return bad(Reason::object_order);
   order.kind = static_cast<RasterOrder::Kind>(kind);
   const bool tiles = order.kind == RasterOrder::Kind::tiles;
   if (tiles != (x != 0) || tiles != (y != 0)) return bad(Reason::object_tile);
@@ -159,8 +158,7 @@ HsaResult decode(const KernelObjectBytes& bytes, KernelObject& object) {
   if (bytes[kReserved] != 0) return bad(Reason::object_reserved);
   const CtaDuration& duration = object.duration;
   const bool lasts = duration.min >= 1 && duration.min <= duration.max && duration.max <= kMaxCtaCycles;
-  if (object.program == 0 && !lasts)
-    return bad(Reason::object_duration);
+  if (object.program == 0 && !lasts) return bad(Reason::object_duration);
   if (const HsaResult result = decode_clusters(bytes, object.cluster); !result.ok()) return result;
   object.cooperative = (get_16(bytes, kFlags) & kObjectCooperative) != 0;
   if (const HsaResult result = decode_order(bytes, object.raster); !result.ok()) return result;

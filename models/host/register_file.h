@@ -57,8 +57,8 @@ class QueryRegisters {
   const arch::SmLimits& limits_;
 };
 
-// The agent packets that the host has: those that it has not taken, of which the registers of each queue show the first,
-// and those that it has.
+// The agent packets that the host has: those that it has not taken, of which the registers of each queue show the
+// first, and those that it has.
 class AgentRegisters {
  public:
   explicit AgentRegisters(RegisterStore& values) : values_(values) {}
@@ -119,7 +119,7 @@ class RegisterEffects {
   virtual void share(const protocol::SubcontextPacket& packet) = 0;
   virtual void ask(const protocol::OccupancyQueryPacket& query) = 0;
   virtual void soft_reset() = 0;
-  virtual bool settled() const = 0;  // nothing of before the last reset is out any more
+  virtual bool settled() const = 0;             // nothing of before the last reset is out any more
   virtual std::uint64_t timestamp() const = 0;  // now, in ticks of kTimestampRate
 
  protected:

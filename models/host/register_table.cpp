@@ -96,7 +96,8 @@ constexpr std::array<RegisterValue, 3> kQueueCommandList{{
     {"OPEN", kQueueOpen, "opens the queue with BASE, SIZE, READ_INDEX_ADDRESS, FIRST, PRIORITY and SUBCONTEXT"},
     {"CLOSE", kQueueClose, "nothing more is started; what has been launched ends as usual"},
     {"INACTIVATE", kQueueInactivate,
-     "nothing more is started; what has been launched is killed, and its completion signals stay as they are. The queue "
+     "nothing more is started; what has been launched is killed, and its completion signals stay as they are. The "
+     "queue "
      "is to be closed then"},
 }};
 constexpr std::array<RegisterValue, 6> kQueueStateList{{
@@ -384,11 +385,12 @@ constexpr std::array kRegisters{
             "the first unified address that failed in the last copy"),
     channel(Id::copy_cycles, "COPY_CYCLES", 0x38, 8, Access::ro, "cycles that the last copy took in the engine"),
     // Doorbells.
-    Register{Id::doorbell, "DOORBELL", kDoorbellBase, kDoorbellBytes, Access::wo, 0, false, Array::queue,
-             protocol::kMaxQueues, kDoorbellBytes, 1, nullptr, nullptr,
-             "there are packets; best, the index of the last one that is there. In the page of subcontext 0; the others "
-             "follow, DOORBELL_PAGE bytes each. A queue's doorbell is in the page of its subcontext, and in no other. By "
-             "halves: low, then high, with which it takes effect"},
+    Register{
+        Id::doorbell, "DOORBELL", kDoorbellBase, kDoorbellBytes, Access::wo, 0, false, Array::queue,
+        protocol::kMaxQueues, kDoorbellBytes, 1, nullptr, nullptr,
+        "there are packets; best, the index of the last one that is there. In the page of subcontext 0; the others "
+        "follow, DOORBELL_PAGE bytes each. A queue's doorbell is in the page of its subcontext, and in no other. By "
+        "halves: low, then high, with which it takes effect"},
     // Queues.
     queue(Id::queue_base, "QUEUE_BASE", 0x00, 8, Access::rw, "unified address of the ring, a multiple of 64"),
     queue(Id::queue_read_index_address, "QUEUE_READ_INDEX_ADDRESS", 0x08, 8, Access::rw,
@@ -396,8 +398,8 @@ constexpr std::array kRegisters{
     queue(Id::queue_first, "QUEUE_FIRST", 0x10, 8, Access::rw, "index of the first packet"),
     queue(Id::queue_size, "QUEUE_SIZE", 0x18, 4, Access::rw, "packets: a power of two, 1 to 2^20"),
     queue(Id::queue_priority, "QUEUE_PRIORITY", 0x1C, 4, Access::rw, "signed; larger is more urgent"),
-    queue(Id::queue_subcontext, "QUEUE_SUBCONTEXT", 0x20, 4, Access::rw, "whose queue it is, and in which page of doorbells",
-          &kSubcontextFields),
+    queue(Id::queue_subcontext, "QUEUE_SUBCONTEXT", 0x20, 4, Access::rw,
+          "whose queue it is, and in which page of doorbells", &kSubcontextFields),
     queue(Id::queue_command, "QUEUE_COMMAND", 0x24, 4, Access::wo, "opens, closes or inactivates the queue", nullptr,
           &kQueueCommands),
     queue(Id::queue_state, "QUEUE_STATE", 0x28, 4, Access::ro, "of the queue", nullptr, &kQueueStates),
@@ -413,7 +415,8 @@ constexpr std::array kRegisters{
     queue(Id::agent_index, "AGENT_INDEX", 0x48, 8, Access::ro, "index of the first agent packet that waits"),
     queue(Id::agent_state, "AGENT_STATE", 0x50, 4, Access::ro, "agent packets that the host has", &kAgentFields),
     queue(Id::agent_take, "AGENT_TAKE", 0x58, 4, Access::wo,
-          "the host takes the first agent packet: the next one is shown; refused if none waits. The value does not matter"),
+          "the host takes the first agent packet: the next one is shown; refused if none waits. The value does not "
+          "matter"),
     queue(Id::agent_done_index, "AGENT_DONE_INDEX", 0x60, 8, Access::rw, "which packet AGENT_DONE ends"),
     queue(Id::agent_done, "AGENT_DONE", 0x54, 4, Access::wo,
           "ends the agent packet AGENT_DONE_INDEX with this status code; refused if it has not been taken", nullptr,

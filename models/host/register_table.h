@@ -14,7 +14,7 @@ constexpr std::uint32_t kCopyChannelBase = 0x1000;
 constexpr std::uint32_t kCopyChannelStride = 0x40;
 constexpr std::uint32_t kQueueBase = 0x4000;
 constexpr std::uint32_t kQueueStride = 0x100;
-constexpr std::uint32_t kAgentWords = 8;  // of 64 bits: an agent packet
+constexpr std::uint32_t kAgentWords = 8;          // of 64 bits: an agent packet
 constexpr std::uint32_t kRegisterBytes = 0x8000;  // all but doorbells
 // Behind the registers, doorbells: a page for each subcontext, which an operating system can map into its process alone
 // (PKT-14). Of a queue only the doorbell in the page of its subcontext is there, at 8 times its number.
@@ -237,8 +237,8 @@ constexpr std::uint32_t kStatusResetBusy = 1;
 constexpr std::uint64_t kEventValid = std::uint64_t{1} << 32;
 
 enum QueueCommandValue : std::uint32_t { kQueueOpen = 1, kQueueClose = 2, kQueueInactivate = 3 };
-constexpr std::uint32_t kAgentsTakenBit = 8;                   // of AGENT_STATE
-constexpr std::uint64_t kTimestampRate = 1'000'000'000;        // ticks of TIMESTAMP in a second
+constexpr std::uint32_t kAgentsTakenBit = 8;             // of AGENT_STATE
+constexpr std::uint64_t kTimestampRate = 1'000'000'000;  // ticks of TIMESTAMP in a second
 enum CopyCommandValue : std::uint32_t { kCopyStart = 1 };
 enum ShareCommandValue : std::uint32_t {
   kShareMode = 1,

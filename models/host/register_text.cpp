@@ -76,7 +76,8 @@ std::string bits_text(const RegisterField& field) {
 
 // Names of reasons are those of the model.
 std::string upper_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return text;
 }
 
@@ -139,8 +140,8 @@ std::string registers_as_text() {
     if (with_values) {
       for (std::uint32_t i = 0; i < reg.values->count; ++i) {
         const RegisterValue& value = reg.values->values[i];
-        out += fmt::format("      {} {:<11} {:<22} {}\n", reg.values->name, value_text(value.value), upper_case(value.name),
-                           value.description);
+        out += fmt::format("      {} {:<11} {:<22} {}\n", reg.values->name, value_text(value.value),
+                           upper_case(value.name), value.description);
       }
     }
   }
@@ -152,9 +153,10 @@ std::string registers_as_markdown() {
   out +=
       "What a host sees through `bar0`, offset by offset. This page is made by `heddle show registers --format "
       "markdown`, and\n`platforms/driver/heddle_registers.h`, the same for C, by `--format c`.\n\n";
-  out += fmt::format("`bar0` is {} KiB with pages of doorbells of {} KiB (`gpu.host.doorbell_page`); `c` below is a "
-                     "copy channel, `q` a\nqueue, `w` a word of an agent packet.\n\n",
-                     bar0_bytes(kLeastDoorbellPage) / 1024, kLeastDoorbellPage / 1024);
+  out += fmt::format(
+      "`bar0` is {} KiB with pages of doorbells of {} KiB (`gpu.host.doorbell_page`); `c` below is a "
+      "copy channel, `q` a\nqueue, `w` a word of an agent packet.\n\n",
+      bar0_bytes(kLeastDoorbellPage) / 1024, kLeastDoorbellPage / 1024);
   out += "## Rules\n\n";
   out += kRules;
   for (const Register& reg : register_table()) {
@@ -196,7 +198,8 @@ std::string registers_as_c() {
   const auto define = [&out](const std::string& name, const std::string& value, const std::string& comment = {}) {
     out += fmt::format("#define {:<44} {}{}\n", name, value, comment.empty() ? "" : "  /* " + comment + " */");
   };
-  define("HEDDLE_BAR0_BYTES(page)", fmt::format("(UINT32_C({:#x}) + {}u * (uint32_t)(page))", kDoorbellBase, kDoorbellPages),
+  define("HEDDLE_BAR0_BYTES(page)",
+         fmt::format("(UINT32_C({:#x}) + {}u * (uint32_t)(page))", kDoorbellBase, kDoorbellPages),
          "page: DOORBELL_PAGE");
   define("HEDDLE_DEVICE_MAGIC", fmt::format("UINT32_C({:#x})", kMagic));
   define("HEDDLE_REGISTER_VERSION", fmt::format("UINT32_C({:#x})", kVersion));
@@ -234,8 +237,8 @@ std::string registers_as_c() {
     out += fmt::format("\nenum heddle_{} {{\n", lower_case(set->name));
     for (std::uint32_t i = 0; i < set->count; ++i) {
       const RegisterValue& value = set->values[i];
-      out += fmt::format("  HEDDLE_{}_{} = {}{}  /* {} */\n", set->name, upper_case(value.name), value_text(value.value),
-                         i + 1 < set->count ? "," : "", value.description);
+      out += fmt::format("  HEDDLE_{}_{} = {}{}  /* {} */\n", set->name, upper_case(value.name),
+                         value_text(value.value), i + 1 < set->count ? "," : "", value.description);
     }
     out += "};\n";
   }

@@ -93,8 +93,8 @@ class L2FunctionalPath::TimedMemory final : public L2Memory {
 };
 
 L2FunctionalPath::L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
-                                   const L2Params& params, Domain& domain, DirectMemory* direct,
-                                   WriteWatch* watch, const Statistics& stats)
+                                   const L2Params& params, Domain& domain, DirectMemory* direct, WriteWatch* watch,
+                                   const Statistics& stats)
     : domain_(domain),
       core_(core),
       memory_(memory),

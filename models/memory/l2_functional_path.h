@@ -59,7 +59,8 @@ class L2FunctionalPath final : public LineSource {
   };
   // `direct`: null: nobody has pointers to pages. `watch`: null: nobody watches lines.
   L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
-                   const L2Params& params, Domain& domain, DirectMemory* direct, WriteWatch* watch, const Statistics& stats);
+                   const L2Params& params, Domain& domain, DirectMemory* direct, WriteWatch* watch,
+                   const Statistics& stats);
   // The slice has a twin, whose lines can be here as copies.
   void use(L2Twin& twin) { twin_ = &twin; }
 

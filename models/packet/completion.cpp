@@ -24,11 +24,7 @@ constexpr std::int64_t signal_value_of(HsaStatus status) { return -static_cast<s
 
 Completion::Completion(const StageContext& context, KernelListener& kernels, RetireListener& packets,
                        SignalListener& signals, QueueSupervisor& supervisor)
-    : PipelineStage(context),
-      kernels_(kernels),
-      retirement_(packets),
-      signals_(signals),
-      supervisor_(supervisor) {}
+    : PipelineStage(context), kernels_(kernels), retirement_(packets), signals_(signals), supervisor_(supervisor) {}
 
 Completion::Job Completion::job_of(Scope of, Packet& packet) {
   Job job;

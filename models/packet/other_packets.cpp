@@ -55,7 +55,9 @@ void OtherPackets::signal_changed(std::uint64_t address) {
   packets().for_each([&](Packet& packet) {
     if (packet.phase != Phase::signals) return;
     const auto& signals = packet.other.barrier.signals;
-    const auto is_it = [address](std::uint64_t handle) { return handle != 0 && arch::signal_address(handle) == address; };
+    const auto is_it = [address](std::uint64_t handle) {
+      return handle != 0 && arch::signal_address(handle) == address;
+    };
     if (std::any_of(signals.begin(), signals.end(), is_it)) waiting.push_back(&packet);
   });
   for (Packet* packet : waiting) wake(*packet);
@@ -228,7 +230,8 @@ void OtherPackets::collect_waits(WaitGraph& graph, const Packet& packet) const {
   const std::string name = name_of(packet);
   const auto& held = held_[packet.queue];
   for (const auto& [index, other] : held) {
-    if (packet.phase == Phase::agent) graph.add(name, "the host holds as many agent packets as it can:", name_of(*other));
+    if (packet.phase == Phase::agent)
+      graph.add(name, "the host holds as many agent packets as it can:", name_of(*other));
     if (other == &packet) graph.add(name, "for", "the host");
   }
   if (packet.phase == Phase::signals) collect_signals(graph, packet);

@@ -29,8 +29,7 @@ HsaResult check_sizes(const arch::DispatchFields& fields, const arch::SmLimits& 
     if (fields.grid[i] < fields.workgroup[i]) return bad_argument(Reason::small_grid);
     threads *= fields.workgroup[i];
   }
-  return threads <= limits.max_threads_per_cta ? HsaResult{}
-                                               : bad_argument(Reason::large_workgroup);
+  return threads <= limits.max_threads_per_cta ? HsaResult{} : bad_argument(Reason::large_workgroup);
 }
 
 HsaResult check_grid(const arch::DispatchFields& fields) {
@@ -54,9 +53,7 @@ HsaResult check_addresses(const arch::DispatchFields& fields) {
 
 // In the order of arch::Resource.
 constexpr std::array<Reason, arch::kResources> kTooMuch{
-    Reason::sm_warps,           Reason::sm_threads,
-    Reason::sm_registers, Reason::sm_shared,
-    Reason::sm_ctas, Reason::sm_barriers,
+    Reason::sm_warps, Reason::sm_threads, Reason::sm_registers, Reason::sm_shared, Reason::sm_ctas, Reason::sm_barriers,
 };
 
 HsaResult check_resources(const arch::KernelShape& shape, const arch::SmLimits& limits) {

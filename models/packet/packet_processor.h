@@ -39,7 +39,7 @@ class PacketProcessor : public Block {
   PacketIn<protocol::DispatchDonePacket> dispatch_done_in;
   PacketOut<protocol::CopyRequestPacket> copy_out;  // to the copy engines
   PacketIn<protocol::CopyDonePacket> copy_done_in;
-  MemoryOut memory_out;  // to the memory hub: unified addresses
+  MemoryOut memory_out;                          // to the memory hub: unified addresses
   PacketIn<protocol::WrittenPacket> written_in;  // from memory: lines that were read with a watch
 
   void listen(PacketListener& listener);

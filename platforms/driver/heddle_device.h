@@ -59,8 +59,8 @@ struct heddle_device {
   uint32_t clock_period;   /* ps, as simulated */
   uint64_t timestamp_rate; /* ticks in a second */
   uint32_t doorbell_page;  /* bytes */
-  uint32_t threads_limit; /* of a workgroup */
-  uint32_t shared_limit;  /* bytes of a workgroup */
+  uint32_t threads_limit;  /* of a workgroup */
+  uint32_t shared_limit;   /* bytes of a workgroup */
 };
 /* Reads identification and configuration. HEDDLE_NO_DEVICE, HEDDLE_VERSION (another major version), HEDDLE_BUS. */
 enum heddle_status heddle_device_open(struct heddle_device* device, const struct heddle_bus* bus);
@@ -165,13 +165,13 @@ struct heddle_queue {
   bool attached;       /* by heddle_queue_attach(): registers other than the doorbell are not used */
 };
 
-/* Makes every slot invalid, sets both indices and the registers, opens the queue and waits until it is active. HEDDLE_INVALID,
- * HEDDLE_BUSY (not closed), HEDDLE_QUEUE_ERROR (the device refused), HEDDLE_TIMEOUT, HEDDLE_BUS. */
+/* Makes every slot invalid, sets both indices and the registers, opens the queue and waits until it is active.
+ * HEDDLE_INVALID, HEDDLE_BUSY (not closed), HEDDLE_QUEUE_ERROR (the device refused), HEDDLE_TIMEOUT, HEDDLE_BUS. */
 enum heddle_status heddle_queue_create(struct heddle_queue* queue, const struct heddle_device* device, uint32_t number,
                                        const struct heddle_queue_setup* setup, uint64_t limit);
 /* Another producer's handle of a queue that is open with that setup, whose read index is in memory. Nothing is changed,
- * and from then on nothing but memory and the doorbell is used, so that a process needs no more of BAR0 than the page of
- * its subcontext: `device` can be a copy with a bus of the process's own. HEDDLE_INVALID. */
+ * and from then on nothing but memory and the doorbell is used, so that a process needs no more of BAR0 than the page
+ * of its subcontext: `device` can be a copy with a bus of the process's own. HEDDLE_INVALID. */
 enum heddle_status heddle_queue_attach(struct heddle_queue* queue, const struct heddle_device* device, uint32_t number,
                                        const struct heddle_queue_setup* setup);
 /* Nothing more of the queue is begun, and what runs is killed; waits until all of it has ended. Completion signals of
@@ -219,8 +219,8 @@ enum heddle_status heddle_queue_get_state(const struct heddle_queue* queue, enum
 /* Why the queue stopped; `count` is 0 if it has not. */
 enum heddle_status heddle_queue_error(const struct heddle_queue* queue, struct heddle_error* error);
 
-/* The next agent packet that the device has for the host, which takes it. HEDDLE_EMPTY: none. Several may be taken before
- * one is done. For one thread at a time. */
+/* The next agent packet that the device has for the host, which takes it. HEDDLE_EMPTY: none. Several may be taken
+ * before one is done. For one thread at a time. */
 enum heddle_status heddle_queue_take_agent(const struct heddle_queue* queue, uint64_t* index,
                                            struct heddle_agent* agent);
 /* One that was taken is done; `hsa` other than HEDDLE_HSA_SUCCESS: with that error. For one thread at a time. */

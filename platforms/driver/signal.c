@@ -2,9 +2,7 @@
 
 #define START_AT 32u
 
-static uint64_t address_of(uint64_t handle) {
-  return handle & ~(HEDDLE_SIGNAL_INTERRUPT | HEDDLE_SIGNAL_TIMESTAMPS);
-}
+static uint64_t address_of(uint64_t handle) { return handle & ~(HEDDLE_SIGNAL_INTERRUPT | HEDDLE_SIGNAL_TIMESTAMPS); }
 
 static bool is_stamped(uint64_t handle) { return (handle & HEDDLE_SIGNAL_TIMESTAMPS) != 0; }
 

@@ -209,9 +209,9 @@ void Gpu::Blocks::report_rounding() const {
   const double asked = params.machine.clock;
   const double simulated = 1e-9 / domain.clock().period().to_seconds();
   if (std::abs(simulated / asked - 1) <= kClockTolerance) return;
-  const std::string text = fmt::format("{}: a clock of {} GHz is simulated as {:.4g} GHz: time resolution {}",
-                                       params.machine.device, asked, simulated,
-                                       sc_core::sc_get_time_resolution().to_string());
+  const std::string text =
+      fmt::format("{}: a clock of {} GHz is simulated as {:.4g} GHz: time resolution {}", params.machine.device, asked,
+                  simulated, sc_core::sc_get_time_resolution().to_string());
   SC_REPORT_INFO("/heddle/clock", text.c_str());
 }
 

@@ -291,7 +291,7 @@ TEST_CASE("null handles: a barrier-AND has them satisfied, a barrier-OR not", "[
 
 TEST_CASE("every reason has a number and a text of its own", "[packet][PKT-14]") {
   std::map<unsigned, std::string> texts;
-#define HEDDLE_REASON(name, number, text) \
+#define HEDDLE_REASON(name, number, text)    \
   CHECK(texts.emplace(number, text).second); \
   CHECK(std::string(reason_text(Reason::name)) == (text));
   HEDDLE_REASONS(HEDDLE_REASON)

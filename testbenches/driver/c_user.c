@@ -69,8 +69,8 @@ static int failed(const char* what) {
 
 int main(void) {
   static struct board board;
-  const struct heddle_bus bus = {&board, read_register, write_register, load,    store,
-                                 NULL,   NULL,          fetch_add,      compare_exchange};
+  const struct heddle_bus bus = {&board, read_register, write_register,  load, store, NULL,
+                                 NULL,   fetch_add,     compare_exchange};
   struct heddle_device device;
   if (heddle_device_open(&device, &bus) != HEDDLE_OK) return failed("the device does not open");
 

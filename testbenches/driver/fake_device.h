@@ -98,7 +98,7 @@ class FakeDevice {
   std::uint32_t takes_per_relax = 0;  // of queue 3
   std::uint32_t looks_in_reset = 0;   // that find the reset busy
   int accesses_until_failure = -1;    // below 0: never
-  std::uint32_t other_producer = 0;  // so many times, it reserves a slot between two steps of the library
+  std::uint32_t other_producer = 0;   // so many times, it reserves a slot between two steps of the library
   std::uint32_t relaxed = 0;
   std::uint32_t resets_looked_at = 0;  // reads of STATUS after the reset
 

@@ -287,11 +287,11 @@ TEST_CASE("threads that share a queue lose no packet and write none twice", "[dr
     heddle_bus bus{};
     bus.context = &of;
     bus.read = [](void*, std::uint32_t offset, unsigned, std::uint64_t* value) {
-      *value = offset == HEDDLE_REG_MAGIC         ? HEDDLE_DEVICE_MAGIC
-               : offset == HEDDLE_REG_VERSION     ? HEDDLE_REGISTER_VERSION
-               : offset == HEDDLE_REG_QUEUES      ? 1U
+      *value = offset == HEDDLE_REG_MAGIC            ? HEDDLE_DEVICE_MAGIC
+               : offset == HEDDLE_REG_VERSION        ? HEDDLE_REGISTER_VERSION
+               : offset == HEDDLE_REG_QUEUES         ? 1U
                : offset == HEDDLE_REG_QUEUE_STATE(0) ? static_cast<unsigned>(HEDDLE_QUEUE_STATE_CLOSED)
-                                                  : 0U;
+                                                     : 0U;
       return true;
     };
     bus.write = [](void*, std::uint32_t, unsigned, std::uint64_t) { return true; };

@@ -290,7 +290,9 @@ TEST_CASE("agent packets wait in numbers, are taken one by one, and end in any o
   const auto set = [&](RegisterId id, std::uint64_t value) {
     return file.write(host::offset_of(id, 1), host::register_of(id).bytes, value);
   };
-  const auto state = [&] { return std::make_pair(get(RegisterId::agent_state) & 0xFF, get(RegisterId::agent_state) >> 8); };
+  const auto state = [&] {
+    return std::make_pair(get(RegisterId::agent_state) & 0xFF, get(RegisterId::agent_state) >> 8);
+  };
   using State = std::pair<std::uint64_t, std::uint64_t>;
   CHECK(set(RegisterId::agent_take, 1) == RegisterResult::refused);
   for (std::uint64_t index = 10; index < 13; ++index) {

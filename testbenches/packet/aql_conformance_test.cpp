@@ -5,14 +5,17 @@
 //  1  Packets launch in the order of their ids, each once, and only once they are published.
 //  2  A packet with the barrier bit launches when all before it in its queue are complete.
 //  3  Nothing behind a barrier packet launches before that is complete.
-//  4  A barrier-AND completes well when all its signals have been seen at 0, a barrier-OR when one has. A null handle is
+//  4  A barrier-AND completes well when all its signals have been seen at 0, a barrier-OR when one has. A null handle
+//  is
 //     a satisfied dependency of an AND, and one that is not satisfied of an OR. A negative signal ends either with an
 //     error.
 //  5  A completion signal is decremented once its packet is complete, or gets a negative status.
 //  6  A doorbell may be rung with any value: whoever rings after publishing is heard.
-//  7  A packet that breaks a rule of its format or fields stops its queue with one of the status codes that it deserves.
+//  7  A packet that breaks a rule of its format or fields stops its queue with one of the status codes that it
+//  deserves.
 //     Nothing of it, and nothing behind it, launches.
-//  8  Once a queue is inactivated nothing more of it launches; what had launched completes, or is aborted and leaves its
+//  8  Once a queue is inactivated nothing more of it launches; what had launched completes, or is aborted and leaves
+//  its
 //     signal alone. Other queues are not concerned.
 //  9  The read index passes packets that have launched, and their slots are INVALID then.
 #include <algorithm>
@@ -48,8 +51,8 @@ constexpr Cycle kNever = ~Cycle{0};
 struct Signal {
   std::uint64_t handle = 0;
   std::int64_t value = 1;
-  Cycle when = kNever;  // it was written
-  bool outside = false; // by nobody's completion: the test writes it
+  Cycle when = kNever;   // it was written
+  bool outside = false;  // by nobody's completion: the test writes it
   bool waited = false;
   std::uint32_t queue = 0;  // of its packet
 };
@@ -68,8 +71,8 @@ struct Sent {
 
 struct Queue {
   std::unique_ptr<Producer> ring;
-  std::vector<Sent> sent;                 // by id
-  std::vector<std::uint64_t> reserved;    // and not published
+  std::vector<Sent> sent;               // by id
+  std::vector<std::uint64_t> reserved;  // and not published
   bool inactivated = false;
   Cycle inactive_at = kNever;
 };
@@ -77,7 +80,9 @@ struct Queue {
 class World {
  public:
   World(PacketBench& bench, Random& random) : bench_(bench), random_(random) {
-    bench.memory.delay = [this] { return Cycle{random_.chance(10) ? random_.between(1, 700) : random_.between(1, 50)}; };
+    bench.memory.delay = [this] {
+      return Cycle{random_.chance(10) ? random_.between(1, 700) : random_.between(1, 50)};
+    };
     bench.memory.full = [this] { return random_.chance(10); };
     bench.tasks.duration = [this](const FakeTasks::Kernel&) { return Cycle{random_.between(1, 1200)}; };
     bench.tasks.dies = [this](const FakeTasks::Kernel&) {
@@ -383,7 +388,9 @@ class World {
         if (record.queue == number) REQUIRE(record.times.dispatched <= queue.inactive_at);
       }
     } else {
-      REQUIRE((last.state == (over ? QueueState::error : stopped_by_fault(queue) ? QueueState::error : QueueState::active)));
+      REQUIRE((last.state == (over                      ? QueueState::error
+                              : stopped_by_fault(queue) ? QueueState::error
+                                                        : QueueState::active)));
     }
   }
   static bool stopped_by_fault(const Queue& queue) {

@@ -211,7 +211,8 @@ TEST_CASE("an inactivation in every phase of a packet leaves nothing behind", "[
       Producer queue(bench, 0);
       if (kind == 0) queue.submit(arch::encode(arch::KernelDispatch{fields, 0, 0}));
       if (kind == 1) queue.submit(hold_packet(300, signal));
-      if (kind == 2) queue.submit(barrier_packet(PacketType::barrier_or, {bench.signal(1, cycle < 900 ? 1 : 0)}, signal));
+      if (kind == 2)
+        queue.submit(barrier_packet(PacketType::barrier_or, {bench.signal(1, cycle < 900 ? 1 : 0)}, signal));
       bench.run(cycle);
       queue.inactivate();
       REQUIRE(bench.settle());

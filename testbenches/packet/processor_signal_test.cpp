@@ -85,7 +85,8 @@ TEST_CASE("barrier-AND waits for all its signals, barrier-OR for one", "[packet]
 }
 
 // hsa.h: a null handle is a satisfied dependency of a barrier-AND, and one that is not satisfied of a barrier-OR.
-TEST_CASE("a barrier-AND without signals waits for nothing, a barrier-OR could wait for ever", "[packet][PKT-02][PKT-14]") {
+TEST_CASE("a barrier-AND without signals waits for nothing, a barrier-OR could wait for ever",
+          "[packet][PKT-02][PKT-14]") {
   PacketBench bench;
   const std::uint64_t completion = bench.signal(2, 1);
   Producer all(bench, 0);

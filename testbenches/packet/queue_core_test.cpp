@@ -22,7 +22,7 @@ struct Player {
   std::uint64_t first = 0;
   std::uint32_t size = 0;
   std::uint32_t ahead = 0;
-  std::uint64_t told = 0;       // packets told of, beyond first
+  std::uint64_t told = 0;  // packets told of, beyond first
   std::uint64_t bells = 0;
   std::vector<bool> published;  // by packet, beyond first
   std::set<std::uint64_t> reading;
@@ -68,7 +68,8 @@ TEST_CASE("a queue follows the rules of its ring", "[packet][PKT-01][PKT-04]") {
           REQUIRE(p.core.ring(p.first + index, cycle));
           if (!wild && index >= p.begun) p.told = std::max(p.told, index + 1);
           ++p.bells;
-          for (std::uint64_t packet = 0; packet < most; ++packet) REQUIRE(p.core.told(p.first + packet) == (packet < p.told));
+          for (std::uint64_t packet = 0; packet < most; ++packet)
+            REQUIRE(p.core.told(p.first + packet) == (packet < p.told));
           break;
         }
         case 1:

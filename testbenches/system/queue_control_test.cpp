@@ -169,7 +169,8 @@ TEST_CASE("queues can be inactivated at any time, whatever their kernels are doi
         heddle_dispatch d = PacketLab::dispatch(timed, 32 * random.between(1, 300), 32, signals[q], random.chance(20));
         // Queue 2 is to go on: nothing of it may wait for ever.
         const bool forever = q < 2 && random.chance(40);
-        packets.push_back(forever ? endless_kernel(endless_object, random.between(1, 300), word, signals[q]) : kernel(d));
+        packets.push_back(forever ? endless_kernel(endless_object, random.between(1, 300), word, signals[q])
+                                  : kernel(d));
       }
       submit(queues[q], packets);
       sent.push_back(static_cast<std::uint32_t>(packets.size()));
