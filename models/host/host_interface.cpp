@@ -56,6 +56,15 @@ unsigned debug_registers(const RegisterFile& file, std::uint64_t base, tlm::tlm_
   return bytes;
 }
 
+// For whoever runs the platform: software on it made the mistake.
+void report(const char* device, const protocol::QueueEventPacket& packet) {
+  std::string where = fmt::format("{}: queue {}, packet {}", device, packet.queue, packet.index);
+  if (packet.kernel != 0) where += fmt::format(", kernel {}", packet.kernel);
+  const std::string text = fmt::format("{}: {} ({:#x}): {}", where, arch::status_text(packet.status),
+                                       static_cast<std::uint32_t>(packet.status), arch::reason_text(packet.reason));
+  SC_REPORT_INFO(kQueueReport, text.c_str());
+}
+
 }  // namespace
 
 void InterruptLine::bind_if_unbound() {
@@ -250,24 +259,16 @@ void HostInterface::on_answer(const protocol::OccupancyAnswerPacket& packet, std
 }
 
 void HostInterface::on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t /*index*/) {
-  if (packet.event == protocol::QueueEvent::state && packet.status != arch::HsaStatus::success) report(packet);
+  if (packet.event == protocol::QueueEvent::state && packet.status != arch::HsaStatus::success) report(name(), packet);
   file_.take(packet);
   follow_level();
 }
 
-// For whoever runs the platform: software on it made the mistake.
-void HostInterface::report(const protocol::QueueEventPacket& packet) const {
-  std::string where = fmt::format("{}: queue {}, packet {}", name(), packet.queue, packet.index);
-  if (packet.kernel != 0) where += fmt::format(", kernel {}", packet.kernel);
-  const std::string text = fmt::format("{}: {} ({:#x}): {}", where, arch::status_text(packet.status),
-                                       static_cast<std::uint32_t>(packet.status), arch::reason_text(packet.reason));
-  SC_REPORT_INFO(kQueueReport, text.c_str());
-}
-
-// The same clock as that of time stamps.
-std::uint64_t HostInterface::timestamp() const {
+// The time is that of time stamps.
+std::uint64_t HostInterface::live(RegisterId id) const {
   constexpr Picoseconds kPerTick = 1'000'000'000'000 / kTimestampRate;
-  return domain_.time_of(std::max(commands_leave_, now())) / kPerTick;
+  if (id == RegisterId::timestamp) return domain_.time_of(std::max(commands_leave_, now())) / kPerTick;
+  return device_.settled() ? 0 : kStatusResetBusy;
 }
 
 void HostInterface::on_copy_done(const protocol::CopyDonePacket& packet, std::uint32_t /*index*/) {

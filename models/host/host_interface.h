@@ -182,10 +182,8 @@ class HostInterface : public Block, private BoundaryOwner, private RegisterEffec
   void share(const protocol::SubcontextPacket& packet) override;
   void ask(const protocol::OccupancyQueryPacket& query) override;
   void soft_reset() override { reset_control_.request(); }
-  bool settled() const override { return device_.settled(); }
-  std::uint64_t timestamp() const override;
+  std::uint64_t live(RegisterId id) const override;
 
-  void report(const protocol::QueueEventPacket& packet) const;
   void on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t index);
   void on_copy_done(const protocol::CopyDonePacket& packet, std::uint32_t index);
 

@@ -205,11 +205,11 @@ void AgentRegisters::show(std::uint32_t queue) {
 
 RegisterFile::RegisterFile(const DeviceIdentity& identity, std::uint32_t event_fifo, RegisterEffects& effects)
     : identity_(identity),
-      event_fifo_(event_fifo),
       effects_(effects),
       shares_(values_),
       query_(values_, identity_.limits),
-      agents_(values_) {
+      agents_(values_),
+      events_(event_fifo) {
   HEDDLE_CHECK(identity.queues <= protocol::kMaxQueues, "more queues than the registers have room for");
   reset();
 }
@@ -229,9 +229,8 @@ void RegisterFile::reset() {
   events_.clear();
   latch_ = {};
   shares_.reset();
-  doorbell_low_ = {};
+  doorbells_ = {};
   opened_at_ = {};
-  page_of_ = {};
   agents_.reset();
 }
 
@@ -243,7 +242,7 @@ bool RegisterFile::exists(std::uint64_t offset) const {
   const RegisterPlace place = register_at(offset, identity_.doorbell_page);
   if (place.reg == nullptr) return false;
   if (place.reg->array == RegisterArray::queue && place.index >= identity_.queues) return false;
-  return place.reg->id != Id::doorbell || place.word == page_of_[place.index];
+  return place.reg->id != Id::doorbell || doorbells_.has(place);
 }
 
 RegisterResult RegisterFile::locate(std::uint64_t offset, std::uint32_t bytes, RegisterPlace& place) const {
@@ -260,11 +259,10 @@ std::uint64_t RegisterFile::shown(const RegisterPlace& place) const {
     case Id::int_pending:
       return pending();
     case Id::status:
-      return effects_.settled() ? 0 : kStatusResetBusy;
     case Id::timestamp:
-      return effects_.timestamp();
+      return effects_.live(place.reg->id);
     case Id::event:
-      return events_.empty() ? 0 : kEventValid | events_.front();
+      return events_.first();
     case Id::event_count:
       return events_.size();
     case Id::share_mode:
@@ -287,7 +285,7 @@ std::uint64_t RegisterFile::shown(const RegisterPlace& place) const {
 
 std::uint64_t RegisterFile::read_whole(const RegisterPlace& place) {
   const std::uint64_t value = shown(place);
-  if (place.reg->id == Id::event && !events_.empty()) events_.pop_front();
+  if (place.reg->id == Id::event) events_.take();
   return value;
 }
 
@@ -376,14 +374,12 @@ RegisterResult RegisterFile::act(const RegisterPlace& place, std::uint32_t bytes
 }
 
 void RegisterFile::ring(const RegisterPlace& place, std::uint32_t bytes, std::uint64_t value) {
-  if (bytes == 4 && place.byte == 0) {
-    doorbell_low_[place.index] = static_cast<std::uint32_t>(value);
-    return;
-  }
+  const std::optional<std::uint64_t> index = doorbells_.write(place, bytes, value);
+  if (!index) return;
   QueueCommandPacket packet;
   packet.command = QueueCommand::doorbell;
   packet.queue = place.index;
-  packet.index = bytes == 8 ? value : value << 32 | doorbell_low_[place.index];
+  packet.index = *index;
   effects_.queue_command(packet);
 }
 
@@ -405,7 +401,7 @@ RegisterResult RegisterFile::command_queue(std::uint32_t queue, std::uint64_t va
     // One that is open stays as it is, and the command is refused.
     if (values_.at(Id::queue_state, queue) != static_cast<std::uint64_t>(QueueState::active)) {
       opened_at_[queue] = packet.setup.first;
-      page_of_[queue] = packet.setup.subcontext;
+      doorbells_.give(queue, packet.setup.subcontext);
     }
   } else {
     return RegisterResult::refused;
@@ -476,7 +472,7 @@ void RegisterFile::take(const QueueEventPacket& packet) {
       raise(kIntAgent);
       break;
     case QueueEvent::signal:
-      take_event(packet.event_id);
+      raise(events_.enter(packet.event_id) ? kIntSignal : kIntSignal | kIntOverflow);
       break;
     case QueueEvent::fault:
       ++values_.at(Id::queue_faults, packet.queue);
@@ -515,15 +511,6 @@ void RegisterFile::take_error(const QueueEventPacket& packet) {
   values_.at(Id::error_queue) = packet.queue;
   values_.at(Id::error_count) = (values_.at(Id::error_count) + 1) & kLowHalf;
   raise(kIntQueueError);
-}
-
-void RegisterFile::take_event(std::uint32_t id) {
-  if (events_.size() < event_fifo_) {
-    events_.push_back(id);
-    raise(kIntSignal);
-  } else {
-    raise(kIntSignal | kIntOverflow);
-  }
 }
 
 void RegisterFile::take(const protocol::CopyDonePacket& packet) {

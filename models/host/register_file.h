@@ -88,6 +88,49 @@ class AgentRegisters {
   std::array<Queue, protocol::kMaxQueues> queues_{};
 };
 
+// Event ids of signals, as EVENT gives them.
+class EventQueue {
+ public:
+  // `most`: ids that it holds.
+  explicit EventQueue(std::size_t most) : most_(most) {}
+
+  // False: it is full, and the id is lost.
+  bool enter(std::uint32_t id) {
+    if (ids_.size() == most_) return false;
+    ids_.push_back(id);
+    return true;
+  }
+  std::uint64_t first() const { return ids_.empty() ? 0 : kEventValid | ids_.front(); }
+  void take() {
+    if (!ids_.empty()) ids_.pop_front();
+  }
+  std::size_t size() const { return ids_.size(); }
+  void clear() { ids_.clear(); }
+
+ private:
+  const std::size_t most_;
+  std::deque<std::uint32_t> ids_;
+};
+
+// In which page each queue's doorbell is, and the low halves of doorbells that are written by halves.
+class Doorbells {
+ public:
+  // The queue is opened by that subcontext.
+  void give(std::uint32_t queue, std::uint8_t subcontext) { page_[queue] = subcontext; }
+  bool has(const RegisterPlace& place) const { return place.word == page_[place.index]; }
+  // The value with which the doorbell rings; none: its high half is missing.
+  std::optional<std::uint64_t> write(const RegisterPlace& place, std::uint32_t bytes, std::uint64_t value) {
+    if (bytes == kDoorbellBytes) return value;
+    if (place.byte != 0) return value << 32 | low_[place.index];
+    low_[place.index] = static_cast<std::uint32_t>(value);
+    return std::nullopt;
+  }
+
+ private:
+  std::array<std::uint8_t, protocol::kMaxQueues> page_{};
+  std::array<std::uint32_t, protocol::kMaxQueues> low_{};
+};
+
 // What the identification and configuration registers say.
 struct DeviceIdentity {
   std::uint32_t sms = 0;
@@ -119,8 +162,8 @@ class RegisterEffects {
   virtual void share(const protocol::SubcontextPacket& packet) = 0;
   virtual void ask(const protocol::OccupancyQueryPacket& query) = 0;
   virtual void soft_reset() = 0;
-  virtual bool settled() const = 0;             // nothing of before the last reset is out any more
-  virtual std::uint64_t timestamp() const = 0;  // now, in ticks of kTimestampRate
+  // What STATUS and TIMESTAMP show: of the device as it is now.
+  virtual std::uint64_t live(RegisterId id) const = 0;
 
  protected:
   ~RegisterEffects() = default;
@@ -184,20 +227,17 @@ class RegisterFile {
   RegisterResult end_agent(std::uint32_t queue, std::uint64_t status);
   void take_state(const protocol::QueueEventPacket& packet);
   void take_error(const protocol::QueueEventPacket& packet);
-  void take_event(std::uint32_t id);
 
   DeviceIdentity identity_;
-  std::size_t event_fifo_;
   RegisterEffects& effects_;
   RegisterStore values_;
   ShareRegisters shares_;
   QueryRegisters query_;
   AgentRegisters agents_;
-  std::deque<std::uint32_t> events_;
+  EventQueue events_;
   Latch latch_;
-  std::array<std::uint32_t, protocol::kMaxQueues> doorbell_low_{};
+  Doorbells doorbells_;
   std::array<std::uint64_t, protocol::kMaxQueues> opened_at_{};  // index of the first packet
-  std::array<std::uint8_t, protocol::kMaxQueues> page_of_{};     // of doorbells: its subcontext when it was opened
 };
 
 }  // namespace heddle::host

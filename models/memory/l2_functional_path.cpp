@@ -160,7 +160,7 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t
   const sc_core::sc_time tags = delay;
   if (served) {
     end_grant(direct_, access);
-    note_watch(watch_, access);
+    note_watch(access);
     if (twin_ != nullptr && twin_->blocking(access, payload, port, delay)) return true;
     if (changes_values(access.kind)) stats_.atomics.add(values_of(access));
     TimedMemory memory(domain_, memory_, twin_, delay, memory_delay_, access.kind == L2Access::Kind::write_back);
@@ -305,6 +305,7 @@ bool L2FunctionalPath::clean_invalidate(std::uint64_t first, std::uint64_t last)
     lines.push_back(line);
   }
   for (const std::uint64_t line : lines) core_.forget(line);
+  if (watch_ != nullptr) watch_->written(first / arch::kLineBytes, last / arch::kLineBytes);
   return true;
 }
 

@@ -25,13 +25,6 @@ inline void end_grant(DirectMemory* direct, const L2Access& access) {
   direct->end(access.line * arch::kLineBytes, arch::kLineBytes);
 }
 
-// The access is one that watches its line, or changes one that is watched.
-inline void note_watch(WriteWatch* watch, const L2Access& access) {
-  if (watch == nullptr) return;
-  if (access.changes() && watch->any()) watch->written(access.line, access.line);
-  if (access.extension != nullptr && access.extension->watch != 0) watch->add(access.line, access.extension->watch);
-}
-
 // What calls take of a slice's data port, and of its way in.
 class L2Calendars {
  public:
@@ -71,6 +64,12 @@ class L2FunctionalPath final : public LineSource {
   bool find(LineRead& read, std::uint32_t port) override;
   void take(LineRead& read, std::uint32_t port) override;
   void warm(LineRead& read, std::uint32_t port, bool line) const override;
+  // The access is one that watches its line, or changes one that is watched.
+  void note_watch(const L2Access& access) {
+    if (watch_ == nullptr) return;
+    if (access.changes() && watch_->any()) watch_->written(access.line, access.line);
+    if (access.extension != nullptr && access.extension->watch != 0) watch_->add(access.line, access.extension->watch);
+  }
   void reset() {
     if (calendars_ != nullptr) calendars_->reset();
   }

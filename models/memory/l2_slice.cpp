@@ -73,7 +73,6 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       arrivals_(surroundings.shares, core_counters_),
       direct_(surroundings.direct),
       presence_(surroundings.presence),
-      watch_(surroundings.watch),
       warmer_(arrivals_, core_.array(), kServe) {
   core_counters_.owners = surroundings.owners;
   warm_by(warmer_);
@@ -149,9 +148,7 @@ bool L2Slice::busy_with(std::uint64_t first, std::uint64_t last) const {
 }
 
 bool L2Slice::clean_invalidate(std::uint64_t first, std::uint64_t last) {
-  if (busy_with(first, last) || !functional_.clean_invalidate(first, last)) return false;
-  if (watch_ != nullptr) watch_->written(first / arch::kLineBytes, last / arch::kLineBytes);
-  return true;
+  return !busy_with(first, last) && functional_.clean_invalidate(first, last);
 }
 
 void L2Slice::on_event(std::uint32_t kind, std::uint64_t argument) {
@@ -270,7 +267,7 @@ bool L2Slice::try_serve(const PendingRequest& request) {
   L2Core::Outcome outcome = L2Core::Outcome::done;
   if (good) {
     end_grant(direct_, access);
-    note_watch(watch_, access);
+    functional_.note_watch(access);
     outcome = twin_ != nullptr ? twin_->serve(access, request) : core_.serve(access, request.handle());
   }
   if (outcome == L2Core::Outcome::stalled) return false;

@@ -137,7 +137,6 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   Blockage blocked_;
   DirectMemory* const direct_;
   L2Presence* const presence_;
-  WriteWatch* const watch_;
   std::unique_ptr<MemoryIn> hub_in_;
   SliceWarmer<L2Arrivals> warmer_;
 };

@@ -77,9 +77,10 @@ struct Task {
     std::int32_t held_priority = 0;  // with which it is held before the task is sent
     arch::KernelShape kernel;        // that it says, or would
   };
-  // Of an evicted task.
+  // Of one that is to leave the machine.
   struct Leave {
-    bool writing = false;                           // how far it has come is being written
+    bool killed = false;                            // who has submitted it, or an ancestor of it, wants it to end
+    bool writing = false;                           // evicted: how far it has come is being written
     std::optional<protocol::TaskDonePacket> ended;  // its end, which came meanwhile and could not be dealt with yet
   };
 
@@ -91,7 +92,6 @@ struct Task {
   bool head = false;         // it goes to the head of its list
   bool launches = false;     // its program launches tasks: it needs a TMD
   bool launched = false;     // it has launched one
-  bool killed = false;       // whoever has submitted it, or an ancestor of it, wants it to end
   protocol::DoneStatus status = protocol::DoneStatus::ok;
   HostStream host;
   std::uint32_t lent = 0;  // code to be given back
@@ -117,6 +117,10 @@ struct Task {
   bool runs() const {
     return state == State::running || state == State::suspended || state == State::resting ||
            (state == State::scheduled && packet.resumed);
+  }
+  // Its end, if nothing of it is on the machine.
+  protocol::TaskDonePacket end_unsent(Cycle now) const {
+    return {operation(), packet.progress.start.value_or(now), now, false, true};
   }
   // It came through memory, with its TMD; or as a packet, and task management writes one if one is needed.
   bool brought() const { return origin == Origin::child || origin == Origin::tmdq; }
@@ -149,6 +153,8 @@ class OpenTasks {
   }
 
   Task take(std::uint32_t operation);
+  // It, or one of those that have launched it, is to end.
+  bool doomed(const Task& task) const;
   void clear();
 
   // In the order of their operations.

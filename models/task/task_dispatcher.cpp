@@ -107,15 +107,6 @@ void TableShares::reset() {
 
 using State = Task::State;
 
-namespace {
-
-// The end of a task that is not on the machine.
-protocol::TaskDonePacket ended_unsent(const Task& task, Cycle now) {
-  return {task.operation(), task.packet.progress.start.value_or(now), now, false, true};
-}
-
-}  // namespace
-
 TaskDispatcher::TaskDispatcher(Timebase& timebase, const std::string& name, OpenTasks& tasks, TaskLife& life,
                                TaskRecords& records, PacketSender<protocol::TaskPacket>& task_out,
                                PacketSender<protocol::EvictPacket>& evict_out, const TableShares& shares,
@@ -155,21 +146,12 @@ void TaskDispatcher::on_share(const protocol::SubcontextPacket& packet) {
 void TaskDispatcher::enlist(Task& task) {
   shares_.use(task.packet.subcontext);
   task.listed = timebase_.now();
-  if (task.killed) {
-    end(task, ended_unsent(task, timebase_.now()));
+  if (task.leave.killed) {
+    end(task, task.end_unsent(timebase_.now()));
     return;
   }
   lists_.join(task);
   dispatch();
-}
-
-void TaskDispatcher::kill(Task& task) {
-  const bool begins = task.state == State::preparing;  // enlist() ends it
-  const bool runs = task.state == State::running || task.state == State::resting;
-  if (begins || runs || task.state == State::run_over) return;
-  // An evicted one of which the distributor still knows, or whose notice that it does not is under way.
-  if (task.runs() && !task.packet.anew) return;
-  conclude(task, ended_unsent(task, timebase_.now()));
 }
 
 void TaskDispatcher::on_credit(std::uint32_t) {
@@ -334,7 +316,7 @@ void TaskDispatcher::on_evicted(const protocol::EvictedPacket& packet, std::uint
       task.packet.resumed = true;
       task.packet.progress = packet.progress;
       task.packet.anew = packet.gone;
-      if (task.killed && packet.gone) task.leave.ended = ended_unsent(task, timebase_.now());
+      if (task.leave.killed && packet.gone) task.leave.ended = task.end_unsent(timebase_.now());
       task.leave.writing = records_.write_progress(task);
       if (!task.leave.writing) come_back(task);
     }
@@ -385,13 +367,13 @@ void TaskDispatcher::gone(const protocol::EvictedPacket& packet) {
   Task& task = tasks_.at(packet.operation);
   task.packet.anew = true;
   task.packet.progress.start = packet.progress.start;
-  if (task.killed && task.state != State::running) return conclude(task, ended_unsent(task, timebase_.now()));
+  if (task.leave.killed && task.state != State::running) return on_task_done(task.end_unsent(timebase_.now()), 0);
   if (task.state != State::running) return;
   table_.leave(task.operation());
   shares_.leave(task.packet.subcontext);
   task.state = State::suspended;
   task.evicted.back().until.reset();
-  if (task.killed) return end(task, ended_unsent(task, timebase_.now()));
+  if (task.leave.killed) return end(task, task.end_unsent(timebase_.now()));
   records_.leaves(task);
   lists_.expect();
   lists_.come_back(task);
@@ -400,11 +382,8 @@ void TaskDispatcher::gone(const protocol::EvictedPacket& packet) {
 
 void TaskDispatcher::on_task_done(const protocol::TaskDonePacket& done, std::uint32_t) {
   Task* found = tasks_.find(done.operation);
-  HEDDLE_CHECK(found != nullptr && found->runs(), "a task ended that does not run");
-  conclude(*found, done);
-}
-
-void TaskDispatcher::conclude(Task& task, const protocol::TaskDonePacket& done) {
+  HEDDLE_CHECK(found != nullptr && (found->runs() || found->leave.killed), "a task ended that does not run");
+  Task& task = *found;
   // A fault ends what was evicted as well; what memory is asked for it is answered first.
   const bool out = task.state != State::running && task.state != State::resting;
   const auto ready = std::find(ready_.begin(), ready_.end(), done.operation);
@@ -426,7 +405,7 @@ void TaskDispatcher::end(Task& task, const protocol::TaskDonePacket& done) {
     life_.task_sent(task);
   }
   if (task.status != DoneStatus::faulted) task.status = done.faulted ? DoneStatus::faulted : DoneStatus::ok;
-  if (task.killed && done.faulted) task.status = DoneStatus::aborted;
+  if (task.leave.killed && done.faulted) task.status = DoneStatus::aborted;
   if (done.rejected) task.status = DoneStatus::rejected;  // no domain can hold its CGAs (CWD-25)
   task.start = done.start;
   task.end = done.end;

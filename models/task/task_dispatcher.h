@@ -155,9 +155,6 @@ class TaskDispatcher final : private EventHandler {
   void on_share(const protocol::SubcontextPacket& packet);
   // The task joins the list of its priority, and is sent as soon as it can be.
   void enlist(Task& task);
-  // The task is to end. What runs of it, the distributor has been told to stop: its end comes from there. What was not
-  // sent ends at once, or as soon as it gets where it is on its way to.
-  void kill(Task& task);
   // What is to be read of the task before it is sent has been. `sound`: it can run.
   void fetched(Task& task, bool sound);
   // How far an evicted task has come is kept: it waits for a slot again, unless it rests.
@@ -167,6 +164,7 @@ class TaskDispatcher final : private EventHandler {
   // A slot has become free.
   void on_credit(std::uint32_t);
   void on_evicted(const protocol::EvictedPacket& packet, std::uint32_t);
+  // From the distributor; or of a task that is killed and not on the machine.
   void on_task_done(const protocol::TaskDonePacket& done, std::uint32_t);
 
   // Sends what can be sent, and asks for the slots of others. To be called when something that keeps tasks waiting has
@@ -190,7 +188,6 @@ class TaskDispatcher final : private EventHandler {
   void entered(Task& task);
   void gone(const protocol::EvictedPacket& packet);
   bool has_ended(Task& task);
-  void conclude(Task& task, const protocol::TaskDonePacket& done);
   void end(Task& task, const protocol::TaskDonePacket& done);
   bool ask(std::optional<TableView::Operation> victim);
   void ask_for_slots();

@@ -75,9 +75,6 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   void task_ended(Task& task) override;
   void chain_effect(const ChainEffect& effect) override;
 
-  // An ancestor of the task is to end.
-  bool is_doomed(const Task& task) const;
-  void read(const ChildRead& effect);
   void prepared(const RecordPrepared& effect);
   void finish(std::uint32_t operation, Cycle end);
 

@@ -57,6 +57,18 @@ enum heddle_status heddle_device_reset(const struct heddle_device* device) {
   }
 }
 
+const char* heddle_reason_text(uint32_t reason) {
+  switch (reason) {
+#define HEDDLE_REASON_CASE(number, text) \
+  case number:                           \
+    return text;
+    HEDDLE_REASON_TEXTS(HEDDLE_REASON_CASE)
+#undef HEDDLE_REASON_CASE
+    default:
+      return "unknown reason";
+  }
+}
+
 enum heddle_status heddle_device_error(const struct heddle_device* device, struct heddle_error* error) {
   return heddle_checked(heddle_read32(device, HEDDLE_REG_ERROR_COUNT, &error->count) &&
                         heddle_read32(device, HEDDLE_REG_ERROR_QUEUE, &error->queue) &&

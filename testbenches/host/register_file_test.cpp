@@ -24,8 +24,7 @@ struct Effects final : host::RegisterEffects {
   void share(const protocol::SubcontextPacket& packet) override { shares.push_back(packet); }
   void ask(const protocol::OccupancyQueryPacket& query) override { queries.push_back(query); }
   void soft_reset() override { ++resets; }
-  bool settled() const override { return over; }
-  std::uint64_t timestamp() const override { return time; }
+  std::uint64_t live(RegisterId id) const override { return id == RegisterId::timestamp ? time : over ? 0 : 1; }
   bool over = true;
   std::uint64_t time = 0x11'2233'4455;
   std::vector<protocol::QueueCommandPacket> commands;
