@@ -191,11 +191,26 @@ constexpr std::uint64_t kHostWindow = std::uint64_t{1} << 63;
 constexpr bool in_host_window(std::uint64_t address) { return address >= kHostWindow; }
 constexpr std::uint64_t host_address(std::uint64_t address) { return address - kHostWindow; }
 
-// A signal: 8-byte value (signed) at its handle without bit 0. With bit 0 of the handle the signal asks for an
-// interrupt: 8 bytes mailbox address (0: none) and 4 bytes event id follow the value; when the value has changed, the
-// event id is written to the mailbox (32 bits) and the interrupt is raised. Handles are multiples of 32, plus that bit.
-constexpr std::uint64_t kSignalAlignment = 32;
+// A signal (PKT-14): a record of 32 bytes, 64 with time stamps, at its handle without bits 0 and 1. Offsets:
+//     0  value           8  signed
+//     8  mailbox         8  address; 0: none
+//    16  event id        4
+//    20  0              12
+//    32  start           8  ns since the reset: the packet's work has begun
+//    40  end             8  and ended
+//    48  0              16
+// With bit 0 of the handle the signal asks for an interrupt: when the value has changed, the event id is written to the
+// mailbox (32 bits) and the interrupt is raised. With bit 1 it asks for time stamps, which are there before the value
+// changes; the record is aligned to 64 bytes then, and to 32 without.
 constexpr std::uint64_t kSignalInterrupt = 1;
-constexpr std::uint64_t signal_address(std::uint64_t handle) { return handle & ~kSignalInterrupt; }
+constexpr std::uint64_t kSignalTimestamps = 2;
+constexpr std::uint32_t kSignalStampsOffset = 32;
+constexpr std::uint64_t signal_address(std::uint64_t handle) {
+  return handle & ~(kSignalInterrupt | kSignalTimestamps);
+}
+constexpr std::uint64_t kSignalAlignment = 32;
+constexpr std::uint64_t signal_alignment(std::uint64_t handle) {
+  return (handle & kSignalTimestamps) != 0 ? 2 * kSignalAlignment : kSignalAlignment;
+}
 
 }  // namespace heddle::arch

@@ -41,7 +41,7 @@ std::uint64_t take_value(HalfWords& from, std::uint32_t half_words) {
 }
 
 HsaResult take_diff(HalfWords& from, Diff& diff) {
-  constexpr HsaResult kPastEnd = bad_format("a diff runs past the 31 half-words of the packet");
+  constexpr HsaResult kPastEnd = bad_format(Reason::diff_past_end);
   if (from.left() == 0) return kPastEnd;
   const std::uint16_t header = from.next();
   diff = {};
@@ -52,7 +52,7 @@ HsaResult take_diff(HalfWords& from, Diff& diff) {
     if (!has(diff, field)) continue;
     const std::uint64_t value = take_value(from, half_words_of(field));
     if (kFieldBits[field] < 64 && value >> kFieldBits[field] != 0) {
-      return bad_format("an 8-bit field of a diff has more bits");
+      return bad_format(Reason::wide_value);
     }
     set_field(diff.values, field, value);
   }
@@ -175,16 +175,16 @@ PacketBytes encode(const CondensedPacket& packet) {
 
 HsaResult decode(const PacketBytes& bytes, std::array<Diff, kDiffValues>& diffs, std::uint32_t& kernels) {
   kernels = 0;
-  if (type_of(bytes) != PacketType::condensed_dispatch) return bad_format("the packet is of another type");
+  if (type_of(bytes) != PacketType::condensed_dispatch) return bad_format(Reason::other_type);
   const std::uint32_t count = bytes[1];
-  if (count == 0) return bad_format("a condensed packet without kernels");
+  if (count == 0) return bad_format(Reason::no_kernels);
   HalfWords from(bytes);
   for (; kernels < count; ++kernels) {
-    if (kernels == kDiffValues) return bad_format("a condensed packet of more than 31 kernels");
+    if (kernels == kDiffValues) return bad_format(Reason::many_kernels);
     if (const HsaResult result = take_diff(from, diffs[kernels]); !result.ok()) return result;
   }
   while (from.left() > 0) {
-    if (from.next() != 0) return bad_format("half-words behind the last diff are not 0");
+    if (from.next() != 0) return bad_format(Reason::rest_not_zero);
   }
   return {};
 }

@@ -1,5 +1,7 @@
 #include "arch/aql_packet.h"
 
+#include <algorithm>
+
 #include "arch/address_map.h"
 #include "arch/byte_codec.h"
 #include "common/error.h"
@@ -37,9 +39,9 @@ constexpr std::size_t kTo = 16;
 constexpr std::size_t kBytes = 24;
 
 constexpr HsaResult kGood{};
-constexpr HsaResult bad_argument(const char* why) { return {HsaStatus::invalid_argument, why}; }
-constexpr HsaResult kReservedField = bad_format("a reserved field is not 0");
-constexpr HsaResult kOtherType = bad_format("the packet is of another type");
+constexpr HsaResult bad_argument(Reason reason) { return {HsaStatus::invalid_argument, reason}; }
+constexpr HsaResult kReservedField = bad_format(Reason::reserved_field);
+constexpr HsaResult kOtherType = bad_format(Reason::other_type);
 
 PacketBytes with_header(PacketType type, std::uint8_t scopes) {
   PacketBytes bytes{};
@@ -85,15 +87,15 @@ bool unused_are_zero(const VendorPacket& packet) {
 
 HsaResult check_arguments(const VendorPacket& packet) {
   if (packet.format == VendorFormat::hold) {
-    return packet.bytes <= kMaxHold ? kGood : bad_argument("a hold of more than 1000 s");
+    return packet.bytes <= kMaxHold ? kGood : bad_argument(Reason::long_hold);
   }
-  if (!in_one_memory(packet.to, packet.bytes)) return bad_argument("the target runs past the end of memory");
+  if (!in_one_memory(packet.to, packet.bytes)) return bad_argument(Reason::target_range);
   if (packet.format == VendorFormat::fill) {
     const bool whole = packet.to % 4 == 0 && packet.bytes % 4 == 0;
-    return whole ? kGood : bad_argument("a fill that is not of whole, aligned 32-bit words");
+    return whole ? kGood : bad_argument(Reason::fill_alignment);
   }
-  if (!in_one_memory(packet.from, packet.bytes)) return bad_argument("the source runs past the end of memory");
-  return overlap(packet) ? bad_argument("a copy onto itself: the ranges overlap") : kGood;
+  if (!in_one_memory(packet.from, packet.bytes)) return bad_argument(Reason::source_range);
+  return overlap(packet) ? bad_argument(Reason::copy_overlap) : kGood;
 }
 
 }  // namespace
@@ -106,6 +108,8 @@ const char* status_text(HsaStatus status) {
       return "error";
     case HsaStatus::invalid_argument:
       return "invalid argument";
+    case HsaStatus::invalid_allocation:
+      return "invalid allocation";
     case HsaStatus::invalid_signal:
       return "invalid signal";
     case HsaStatus::invalid_queue:
@@ -114,6 +118,8 @@ const char* status_text(HsaStatus status) {
       return "out of resources";
     case HsaStatus::invalid_packet_format:
       return "invalid packet format";
+    case HsaStatus::incompatible_arguments:
+      return "incompatible arguments";
     case HsaStatus::invalid_code_object:
       return "invalid code object";
     case HsaStatus::exception:
@@ -135,15 +141,15 @@ HsaResult decode(SynchScopes& scopes, std::uint8_t raw) {
   constexpr std::uint32_t kNoScope = 3;
   const std::uint32_t acquire = raw >> 1 & 3U;
   const std::uint32_t release = raw >> 3 & 3U;
-  if (raw >> 5 != 0) return bad_format("reserved bits of the header are set");
-  if (acquire == kNoScope || release == kNoScope) return bad_format("fence scope 3 does not exist");
+  if (raw >> 5 != 0) return bad_format(Reason::header_bits);
+  if (acquire == kNoScope || release == kNoScope) return bad_format(Reason::fence_scope);
   scopes = {(raw & 1U) != 0, static_cast<FenceScope>(acquire), static_cast<FenceScope>(release)};
   return kGood;
 }
 
 HsaResult check_signal(std::uint64_t handle) {
-  if (signal_address(handle) % kSignalAlignment == 0) return kGood;
-  return {HsaStatus::invalid_signal, "a signal that is not aligned to 32 bytes"};
+  if (signal_address(handle) % signal_alignment(handle) == 0) return kGood;
+  return {HsaStatus::invalid_signal, Reason::signal_alignment};
 }
 
 PacketBytes encode(const KernelDispatch& packet, PacketType type) {
@@ -183,7 +189,7 @@ HsaResult decode(const PacketBytes& bytes, KernelDispatch& packet) {
   if (const HsaResult result = decode(scopes, fields.synch_scopes); !result.ok()) return result;
   if (packet.reserved2 != 0) return kReservedField;
   if (type == PacketType::kernel_dispatch) return packet.reserved0 == 0 ? kGood : kReservedField;
-  return packet.reserved0 < kReferenceEntries ? kGood : bad_argument("there is no such table entry: ref_num above 7");
+  return packet.reserved0 < kReferenceEntries ? kGood : bad_argument(Reason::no_entry);
 }
 
 PacketBytes encode(const BarrierPacket& packet, PacketType type) {
@@ -204,6 +210,8 @@ HsaResult decode(const PacketBytes& bytes, BarrierPacket& packet) {
   for (const std::uint64_t signal : packet.signals) {
     if (const HsaResult result = check_signal(signal); !result.ok()) return result;
   }
+  const bool any = std::any_of(packet.signals.begin(), packet.signals.end(), [](std::uint64_t s) { return s != 0; });
+  if (type == PacketType::barrier_or && !any) return bad_argument(Reason::no_dependency);
   return check_signal(packet.completion_signal);
 }
 
@@ -249,7 +257,8 @@ HsaResult decode(const PacketBytes& bytes, VendorPacket& packet) {
   packet.bytes = get_64(bytes, kBytes);
   packet.completion_signal = get_64(bytes, kCompletion);
   if (const HsaResult result = decode(packet.scopes, bytes[kScopes]); !result.ok()) return result;
-  if (!known(packet.format)) return bad_format("there is no such vendor format");
+  if (!known(packet.format))
+    return bad_format(zero(bytes, 0, bytes.size()) ? Reason::zeroed_slot : Reason::vendor_format);
   const bool reserved = !zero(bytes, kFormat + 1, kValue) || !zero(bytes, kBytes + 8, kCompletion);
   if (reserved || !unused_are_zero(packet)) return kReservedField;
   if (const HsaResult result = check_arguments(packet); !result.ok()) return result;

@@ -6,20 +6,23 @@
 #include <cstdint>
 
 #include "arch/cluster.h"
+#include "arch/reason.h"
 
 namespace heddle::arch {
 
 // Status codes of the HSA runtime specification that the machine reports (PKT-09).
 enum class HsaStatus : std::uint32_t {
   success = 0,
-  error = 0x1000,                  // the way to memory failed
-  invalid_argument = 0x1001,       // dimensions, sizes, alignment, an empty table entry
-  invalid_signal = 0x1006,         // a signal that memory does not have
-  invalid_queue = 0x1007,          // a ring or index that memory does not have, or a size that is no power of two
-  out_of_resources = 0x1008,       // more than an SM, or what can hold its clusters, has
-  invalid_packet_format = 0x1009,  // an undefined type, a reserved field that is not 0, a diff that runs past the end
-  invalid_code_object = 0x1010,    // no KernelObject there, or one that does not make sense
-  exception = 0x1016,              // a CTA of the kernel faulted
+  error = 0x1000,                   // the way to memory failed
+  invalid_argument = 0x1001,        // dimensions, sizes, alignment, an empty table entry
+  invalid_allocation = 0x1003,      // a group segment smaller than what the kernel has of static shared memory
+  invalid_signal = 0x1006,          // a signal that memory does not have
+  invalid_queue = 0x1007,           // a ring or index that memory does not have, or a size that is no power of two
+  out_of_resources = 0x1008,        // more than an SM, or what can hold its clusters, has
+  invalid_packet_format = 0x1009,   // an undefined type, a reserved field that is not 0, a diff that runs past the end
+  incompatible_arguments = 0x100D,  // packet and kernel object contradict each other: clusters and grid, threads
+  invalid_code_object = 0x1010,     // no KernelObject there, or one that does not make sense
+  exception = 0x1016,               // a CTA of the kernel faulted
 };
 // "invalid packet format"
 const char* status_text(HsaStatus status);
@@ -68,7 +71,7 @@ struct DispatchFields {
   std::array<std::uint16_t, 3> workgroup{};
   std::array<std::uint32_t, 3> grid{};  // work-items
   std::uint32_t private_segment = 0;    // bytes per work-item
-  std::uint32_t group_segment = 0;      // bytes per workgroup, dynamic shared memory
+  std::uint32_t group_segment = 0;      // bytes per workgroup: all of its shared memory, static and dynamic
   std::uint64_t kernel_object = 0;      // device address of a KernelObject
   std::uint64_t kernarg = 0;            // address; a multiple of kKernargAlignment
   std::uint64_t completion_signal = 0;  // handle; 0: none
@@ -150,14 +153,14 @@ PacketBytes encode(const CondensedPacket& packet);
 // 255 kernels).
 bool append(CondensedPacket& packet, std::uint32_t& used, const Diff& diff);
 
-// A status of the HSA runtime with its reason, a sentence for people. Decoders check the format (PKT-09); arguments
+// A status of the HSA runtime with its reason. Decoders check the format (PKT-09); arguments
 // that depend on the machine are checked by packet/packet_check.h.
 struct HsaResult {
   HsaStatus status = HsaStatus::success;
-  const char* why = "";  // "reserved bits of the header are set"
+  Reason reason = Reason::none;
   bool ok() const { return status == HsaStatus::success; }
 };
-constexpr HsaResult bad_format(const char* why) { return {HsaStatus::invalid_packet_format, why}; }
+constexpr HsaResult bad_format(Reason reason) { return {HsaStatus::invalid_packet_format, reason}; }
 HsaResult decode(SynchScopes& scopes, std::uint8_t raw);
 // Aligned, or 0: else invalid_signal.
 HsaResult check_signal(std::uint64_t handle);

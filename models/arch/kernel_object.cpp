@@ -28,7 +28,7 @@ constexpr std::size_t kDim3Bytes = 6;
 static_assert(kExtents + kCgaLevels * kDim3Bytes == kFallbacks && kFallbacks + kMaxFallbacks * kDim3Bytes == kOrder);
 static_assert(kTile + 2 == kReserved && kReserved + 1 == kName && kName + kKernelNameBytes == kKernelObjectBytes);
 
-constexpr HsaResult bad(const char* why) { return {HsaStatus::invalid_code_object, why}; }
+constexpr HsaResult bad(Reason reason) { return {HsaStatus::invalid_code_object, reason}; }
 
 void put_dim3(KernelObjectBytes& bytes, std::size_t at, const Dim3& dim) {
   for (const std::uint32_t extent : {dim.x, dim.y, dim.z}) {
@@ -65,15 +65,15 @@ Dim3 smallest_grid(const ClusterShape& cluster) {
 HsaResult decode_clusters(const KernelObjectBytes& bytes, ClusterShape& cluster) {
   const std::uint16_t flags = get_16(bytes, kFlags);
   if ((flags & ~(kObjectLoadBalancing | kObjectLinearMemory | kObjectClusters | kObjectCooperative)) != 0) {
-    return bad("the kernel object has unknown flags");
+    return bad(Reason::object_flags);
   }
   cluster.mode = (flags & kObjectLoadBalancing) != 0 ? CgaMode::load_balancing : CgaMode::multicast;
   cluster.linear_memory = (flags & kObjectLinearMemory) != 0;
   for (std::size_t i = 0; i < kCgaLevels; ++i) cluster.extents[i] = get_dim3(bytes, kExtents + kDim3Bytes * i);
   for (std::size_t i = 0; i < kMaxFallbacks; ++i) cluster.fallback[i] = get_dim3(bytes, kFallbacks + kDim3Bytes * i);
-  if (any_level(cluster) != ((flags & kObjectClusters) != 0)) return bad("grid kind and cluster extents disagree");
+  if (any_level(cluster) != ((flags & kObjectClusters) != 0)) return bad(Reason::object_grid_kind);
   if (!why_malformed(smallest_grid(cluster), cluster, ~std::uint32_t{0}).empty()) {
-    return bad("cluster extents that make no sense together");
+    return bad(Reason::object_extents);
   }
   return {};
 }
@@ -90,11 +90,10 @@ HsaResult decode_order(const KernelObjectBytes& bytes, RasterOrder& order) {
   const std::uint8_t kind = bytes[kOrder];
   const std::uint8_t x = bytes[kTile];
   const std::uint8_t y = bytes[kTile + 1];
-  if (kind > static_cast<std::uint8_t>(RasterOrder::Kind::hilbert))
-    return bad("the kernel object has no such raster order");
+  if (kind > static_cast<std::uint8_t>(RasterOrder::Kind::hilbert)) return bad(Reason::object_order);
   order.kind = static_cast<RasterOrder::Kind>(kind);
   const bool tiles = order.kind == RasterOrder::Kind::tiles;
-  if (tiles != (x != 0) || tiles != (y != 0)) return bad("raster order and tile of the kernel object disagree");
+  if (tiles != (x != 0) || tiles != (y != 0)) return bad(Reason::object_tile);
   if (tiles) order = {order.kind, x, y};
   return {};
 }
@@ -102,9 +101,9 @@ HsaResult decode_order(const KernelObjectBytes& bytes, RasterOrder& order) {
 HsaResult decode_name(const KernelObjectBytes& bytes, std::string& name) {
   const auto begin = bytes.begin() + kName;
   const auto end = std::find(begin, bytes.end(), 0);
-  if (end == bytes.end()) return bad("the name of the kernel object does not end");
+  if (end == bytes.end()) return bad(Reason::object_name);
   if (std::any_of(end, bytes.end(), [](std::uint8_t byte) { return byte != 0; })) {
-    return bad("the kernel object has bytes behind its name");
+    return bad(Reason::object_name_rest);
   }
   name.assign(begin, end);
   return {};
@@ -149,18 +148,17 @@ KernelObjectBytes encode(const KernelObject& object) {
 }
 
 HsaResult decode(const KernelObjectBytes& bytes, KernelObject& object) {
-  if (get_32(bytes, kMagic) != kKernelObjectMagic) return bad("there is no kernel object");
-  if (get_16(bytes, kVersion) != kKernelObjectVersion) return bad("a kernel object of another version");
+  if (get_32(bytes, kMagic) != kKernelObjectMagic) return bad(Reason::object_magic);
+  if (get_16(bytes, kVersion) != kKernelObjectVersion) return bad(Reason::object_version);
   object.program = get_32(bytes, kProgram);
   object.threads_limit = get_32(bytes, kThreadsLimit);
   object.registers_per_thread = get_32(bytes, kRegisters);
   object.static_shared = get_32(bytes, kStaticShared);
   object.duration = {get_64(bytes, kShortest), get_64(bytes, kLongest)};
-  if (bytes[kReserved] != 0) return bad("a reserved field of the kernel object is not 0");
+  if (bytes[kReserved] != 0) return bad(Reason::object_reserved);
   const CtaDuration& duration = object.duration;
   const bool lasts = duration.min >= 1 && duration.min <= duration.max && duration.max <= kMaxCtaCycles;
-  if (object.program == 0 && !lasts)
-    return bad("a kernel object without a program, whose CTAs have no sensible duration");
+  if (object.program == 0 && !lasts) return bad(Reason::object_duration);
   if (const HsaResult result = decode_clusters(bytes, object.cluster); !result.ok()) return result;
   object.cooperative = (get_16(bytes, kFlags) & kObjectCooperative) != 0;
   if (const HsaResult result = decode_order(bytes, object.raster); !result.ok()) return result;
@@ -168,14 +166,13 @@ HsaResult decode(const KernelObjectBytes& bytes, KernelObject& object) {
 }
 
 KernelShape shape_of(const DispatchFields& fields, const KernelObject& object, std::uint8_t subcontext) {
-  const std::uint64_t shared = std::uint64_t{object.static_shared} + fields.group_segment;
-  HEDDLE_CHECK(shared <= 0xFFFF'FFFF, "the shared memory of a kernel was not checked");
+  HEDDLE_CHECK(object.static_shared <= fields.group_segment, "the group segment of a kernel was not checked");
   KernelShape shape;
   shape.grid = {workgroups(fields.grid[0], fields.workgroup[0]), workgroups(fields.grid[1], fields.workgroup[1]),
                 workgroups(fields.grid[2], fields.workgroup[2])};
   shape.block = {fields.workgroup[0], fields.workgroup[1], fields.workgroup[2]};
   shape.registers_per_thread = object.registers_per_thread;
-  shape.shared_bytes = static_cast<std::uint32_t>(shared);
+  shape.shared_bytes = fields.group_segment;
   if (object.program == 0) shape.duration = object.duration;
   shape.cluster = object.cluster;
   shape.raster = object.raster;

@@ -69,7 +69,7 @@ struct WorkItems {
   Dim3 items{0, 0, 0};  // of the whole grid; all 0: every CTA is full
   bool any() const { return items != kNoExtents; }
 };
-// The kernel that fields and object make: grid in CTAs (rounded up), block, shared memory = static + dynamic, local
+// The kernel that fields and object make: grid in CTAs (rounded up), block, shared memory = group segment, local
 // memory = private segment. Fields and object have been checked (packet/packet_check.h). The duration of an object with
 // a program is one cycle.
 KernelShape shape_of(const DispatchFields& fields, const KernelObject& object, std::uint8_t subcontext);

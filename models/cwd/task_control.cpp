@@ -192,7 +192,10 @@ bool TaskControl::admits(std::uint32_t slot) {
 // Entries of a task that a fault has ended in the meantime go nowhere.
 void TaskControl::on_grow(const protocol::GrowPacket& grow, std::uint32_t) {
   const std::uint32_t slot = table_.find(grow.operation);
-  if (slot == TaskTable::kNone) return;
+  if (slot == TaskTable::kNone) {
+    if (grow.broken) eviction_.drop_gone(grow.operation);
+    return;
+  }
   if (grow.returned) return take_back(slot, *grow.returned);
   if (table_.at(slot).aborted()) return;
   if (grow.broken) {

@@ -37,6 +37,8 @@ class TaskEviction {
   void forget_if_gone(std::uint32_t slot);
   // An evicted task takes a slot again.
   void resume(const protocol::TaskPacket& task);
+  // A task of which nothing is on the machine will not come back: task management has ended it.
+  void drop_gone(std::uint32_t operation) { gone_.erase(operation); }
   // Evicted tasks of which only their TMDs know.
   std::size_t gone() const { return gone_.size(); }
   void reset() {

@@ -14,6 +14,10 @@ void HostParams::describe(ParamTable<HostParams>& t) {
         "assumption: a read across PCIe takes 400 to 900 ns");
   t.add("doorbell", &HostParams::doorbell, {Unit::cycles, 0, 100'000},
         "from the register block to the packet processor and the copy engines", "assumption: half of a die");
+  t.add("doorbell_page", &HostParams::doorbell_page, {Unit::bytes, 4096, 65'536},
+        "size of a page of doorbells, of which each subcontext has one: what an operating system maps as one; a power "
+        "of two",
+        "PKT-14: pages of 4 KiB");
   t.add("bar0", &HostParams::bar0, {Unit::bytes, 0, kHighest},
         "where the registers lie on the host's bus: addresses from there on are absolute, others relative; 0 for a bus "
         "that subtracts the base",

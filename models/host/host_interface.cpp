@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "host/boundary_socket.h"
 
 namespace heddle::host {
@@ -13,7 +15,7 @@ tlm::tlm_response_status access_register(RegisterFile& file, std::uint64_t base,
   if (payload.get_command() == tlm::TLM_IGNORE_COMMAND) return tlm::TLM_OK_RESPONSE;
   const std::uint64_t offset = relative_address(payload.get_address(), base);
   const std::uint32_t length = payload.get_data_length();
-  if (register_at(offset).reg == nullptr) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  if (!file.exists(offset)) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
   if ((length != 4 && length != 8) || width_of(payload) < length) return tlm::TLM_BURST_ERROR_RESPONSE;
   if (payload.get_data_ptr() == nullptr) return tlm::TLM_GENERIC_ERROR_RESPONSE;
   if (payload.get_byte_enable_ptr() != nullptr) {
@@ -48,10 +50,19 @@ tlm::tlm_response_status access_register(RegisterFile& file, std::uint64_t base,
 
 unsigned debug_registers(const RegisterFile& file, std::uint64_t base, tlm::tlm_generic_payload& payload) {
   const std::uint64_t offset = relative_address(payload.get_address(), base);
-  if (!payload.is_read() || offset >= kBar0Bytes) return 0;
-  const auto bytes = static_cast<unsigned>(std::min<std::uint64_t>(payload.get_data_length(), kBar0Bytes - offset));
+  if (!payload.is_read() || offset >= file.bytes()) return 0;
+  const auto bytes = static_cast<unsigned>(std::min<std::uint64_t>(payload.get_data_length(), file.bytes() - offset));
   for (unsigned i = 0; i < bytes; ++i) payload.get_data_ptr()[i] = file.peek(offset + i);
   return bytes;
+}
+
+// For whoever runs the platform: software on it made the mistake.
+void report(const char* device, const protocol::QueueEventPacket& packet) {
+  std::string where = fmt::format("{}: queue {}, packet {}", device, packet.queue, packet.index);
+  if (packet.kernel != 0) where += fmt::format(", kernel {}", packet.kernel);
+  const std::string text = fmt::format("{}: {} ({:#x}): {}", where, arch::status_text(packet.status),
+                                       static_cast<std::uint32_t>(packet.status), arch::reason_text(packet.reason));
+  SC_REPORT_INFO(kQueueReport, text.c_str());
 }
 
 }  // namespace
@@ -248,8 +259,16 @@ void HostInterface::on_answer(const protocol::OccupancyAnswerPacket& packet, std
 }
 
 void HostInterface::on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t /*index*/) {
+  if (packet.event == protocol::QueueEvent::state && packet.status != arch::HsaStatus::success) report(name(), packet);
   file_.take(packet);
   follow_level();
+}
+
+// The time is that of time stamps.
+std::uint64_t HostInterface::live(RegisterId id) const {
+  constexpr Picoseconds kPerTick = 1'000'000'000'000 / kTimestampRate;
+  if (id == RegisterId::timestamp) return domain_.time_of(std::max(commands_leave_, now())) / kPerTick;
+  return device_.settled() ? 0 : kStatusResetBusy;
 }
 
 void HostInterface::on_copy_done(const protocol::CopyDonePacket& packet, std::uint32_t /*index*/) {

@@ -105,6 +105,10 @@ class ResetControl {
   bool pending_ = false;  // until our process runs
 };
 
+// Message type of the report, of severity INFO, for every packet or command that stops a queue or is refused: device,
+// queue, packet, status and reason.
+constexpr const char* kQueueReport = "/heddle/queue";
+
 class HostInterface : public Block, private BoundaryOwner, private RegisterEffects {
  public:
   HostInterface(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HostParams& params,
@@ -178,7 +182,7 @@ class HostInterface : public Block, private BoundaryOwner, private RegisterEffec
   void share(const protocol::SubcontextPacket& packet) override;
   void ask(const protocol::OccupancyQueryPacket& query) override;
   void soft_reset() override { reset_control_.request(); }
-  bool settled() const override { return device_.settled(); }
+  std::uint64_t live(RegisterId id) const override;
 
   void on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t index);
   void on_copy_done(const protocol::CopyDonePacket& packet, std::uint32_t index);

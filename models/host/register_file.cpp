@@ -167,12 +167,49 @@ void QueryRegisters::take(const protocol::OccupancyAnswerPacket& answer) {
   end(answer.well_formed ? arch::HsaStatus::success : arch::HsaStatus::invalid_argument);
 }
 
+void AgentRegisters::arrive(const QueueEventPacket& packet) {
+  queues_[packet.queue].waiting.push_back({packet.index, packet.packet});
+  show(packet.queue);
+}
+
+bool AgentRegisters::take(std::uint32_t queue) {
+  Queue& its = queues_[queue];
+  if (its.waiting.empty()) return false;
+  its.taken.insert(its.waiting.front().index);
+  its.waiting.pop_front();
+  show(queue);
+  return true;
+}
+
+bool AgentRegisters::end(std::uint32_t queue, std::uint64_t index) {
+  if (queues_[queue].taken.erase(index) == 0) return false;
+  show(queue);
+  return true;
+}
+
+void AgentRegisters::forget(std::uint32_t queue) {
+  queues_[queue] = {};
+  show(queue);
+}
+
+void AgentRegisters::show(std::uint32_t queue) {
+  const Queue& its = queues_[queue];
+  values_.at(Id::agent_state, queue) = its.waiting.size() | std::uint64_t{its.taken.size()} << kAgentsTakenBit;
+  if (its.waiting.empty()) return;
+  values_.at(Id::agent_index, queue) = its.waiting.front().index;
+  for (std::uint32_t word = 0; word < kAgentWords; ++word) {
+    std::memcpy(&values_.at(Id::agent_packet, queue, word), its.waiting.front().packet.data() + std::size_t{8} * word,
+                8);
+  }
+}
+
 RegisterFile::RegisterFile(const DeviceIdentity& identity, std::uint32_t event_fifo, RegisterEffects& effects)
     : identity_(identity),
-      event_fifo_(event_fifo),
       effects_(effects),
       shares_(values_),
-      query_(values_, identity_.limits) {
+      query_(values_, identity_.limits),
+      agents_(values_),
+      events_(event_fifo) {
   HEDDLE_CHECK(identity.queues <= protocol::kMaxQueues, "more queues than the registers have room for");
   reset();
 }
@@ -185,22 +222,32 @@ void RegisterFile::reset() {
   values_.at(Id::copy_engines) = identity_.copy_engines;
   values_.at(Id::memory_bytes) = identity_.memory;
   values_.at(Id::clock_mhz) = identity_.clock_mhz;
+  values_.at(Id::clock_period) = identity_.clock_period;
+  values_.at(Id::doorbell_page) = identity_.doorbell_page;
   values_.at(Id::threads_limit) = identity_.limits.max_threads_per_cta;
   values_.at(Id::shared_limit) = identity_.limits.max_shared_per_cta;
   events_.clear();
   latch_ = {};
   shares_.reset();
-  doorbell_low_ = {};
+  doorbells_ = {};
   opened_at_ = {};
+  agents_.reset();
 }
 
 std::uint32_t RegisterFile::pending() const { return values_.at32(Id::int_status) & values_.at32(Id::int_mask); }
 void RegisterFile::raise(std::uint32_t bits) { values_.at(Id::int_status) |= bits; }
 
+// A process that rings in its own page reaches its own queues (PKT-14).
+bool RegisterFile::exists(std::uint64_t offset) const {
+  const RegisterPlace place = register_at(offset, identity_.doorbell_page);
+  if (place.reg == nullptr) return false;
+  if (place.reg->array == RegisterArray::queue && place.index >= identity_.queues) return false;
+  return place.reg->id != Id::doorbell || doorbells_.has(place);
+}
+
 RegisterResult RegisterFile::locate(std::uint64_t offset, std::uint32_t bytes, RegisterPlace& place) const {
-  place = register_at(offset);
-  if (place.reg == nullptr) return RegisterResult::address;
-  if (place.reg->array == RegisterArray::queue && place.index >= identity_.queues) return RegisterResult::address;
+  if (!exists(offset)) return RegisterResult::address;
+  place = register_at(offset, identity_.doorbell_page);
   if ((bytes != 4 && bytes != 8) || offset % bytes != 0 || bytes > place.reg->bytes) return RegisterResult::burst;
   return RegisterResult::ok;
 }
@@ -212,9 +259,10 @@ std::uint64_t RegisterFile::shown(const RegisterPlace& place) const {
     case Id::int_pending:
       return pending();
     case Id::status:
-      return effects_.settled() ? 0 : kStatusResetBusy;
+    case Id::timestamp:
+      return effects_.live(place.reg->id);
     case Id::event:
-      return events_.empty() ? 0 : kEventValid | events_.front();
+      return events_.first();
     case Id::event_count:
       return events_.size();
     case Id::share_mode:
@@ -237,7 +285,7 @@ std::uint64_t RegisterFile::shown(const RegisterPlace& place) const {
 
 std::uint64_t RegisterFile::read_whole(const RegisterPlace& place) {
   const std::uint64_t value = shown(place);
-  if (place.reg->id == Id::event && !events_.empty()) events_.pop_front();
+  if (place.reg->id == Id::event) events_.take();
   return value;
 }
 
@@ -265,9 +313,8 @@ RegisterResult RegisterFile::read(std::uint64_t offset, std::uint32_t bytes, std
 }
 
 std::uint8_t RegisterFile::peek(std::uint64_t offset) const {
-  const RegisterPlace place = register_at(offset);
-  if (place.reg == nullptr) return 0;
-  if (place.reg->array == RegisterArray::queue && place.index >= identity_.queues) return 0;
+  if (!exists(offset)) return 0;
+  const RegisterPlace place = register_at(offset, identity_.doorbell_page);
   return static_cast<std::uint8_t>(shown(place) >> (8 * place.byte));
 }
 
@@ -315,6 +362,8 @@ RegisterResult RegisterFile::act(const RegisterPlace& place, std::uint32_t bytes
       return command_share(value);
     case Id::query_command:
       return command_query(value);
+    case Id::agent_take:
+      return agents_.take(place.index) ? RegisterResult::ok : RegisterResult::refused;
     case Id::agent_done:
       return end_agent(place.index, value);
     default:
@@ -325,14 +374,12 @@ RegisterResult RegisterFile::act(const RegisterPlace& place, std::uint32_t bytes
 }
 
 void RegisterFile::ring(const RegisterPlace& place, std::uint32_t bytes, std::uint64_t value) {
-  if (bytes == 4 && place.byte == 0) {
-    doorbell_low_[place.index] = static_cast<std::uint32_t>(value);
-    return;
-  }
+  const std::optional<std::uint64_t> index = doorbells_.write(place, bytes, value);
+  if (!index) return;
   QueueCommandPacket packet;
   packet.command = QueueCommand::doorbell;
   packet.queue = place.index;
-  packet.index = bytes == 8 ? value : value << 32 | doorbell_low_[place.index];
+  packet.index = *index;
   effects_.queue_command(packet);
 }
 
@@ -341,6 +388,8 @@ RegisterResult RegisterFile::command_queue(std::uint32_t queue, std::uint64_t va
   packet.queue = queue;
   if (value == kQueueClose) {
     packet.command = QueueCommand::close;
+  } else if (value == kQueueInactivate) {
+    packet.command = QueueCommand::inactivate;
   } else if (value == kQueueOpen) {
     packet.command = QueueCommand::open;
     packet.setup.base = values_.at(Id::queue_base, queue);
@@ -349,7 +398,11 @@ RegisterResult RegisterFile::command_queue(std::uint32_t queue, std::uint64_t va
     packet.setup.first = values_.at(Id::queue_first, queue);
     packet.setup.priority = static_cast<std::int32_t>(values_.at32(Id::queue_priority, queue));
     packet.setup.subcontext = static_cast<std::uint8_t>(values_.at(Id::queue_subcontext, queue));
-    opened_at_[queue] = packet.setup.first;
+    // One that is open stays as it is, and the command is refused.
+    if (values_.at(Id::queue_state, queue) != static_cast<std::uint64_t>(QueueState::active)) {
+      opened_at_[queue] = packet.setup.first;
+      doorbells_.give(queue, packet.setup.subcontext);
+    }
   } else {
     return RegisterResult::refused;
   }
@@ -378,12 +431,11 @@ RegisterResult RegisterFile::command_copy(std::uint32_t channel, std::uint64_t v
 }
 
 RegisterResult RegisterFile::end_agent(std::uint32_t queue, std::uint64_t status) {
-  if (values_.at(Id::agent_state, queue) == 0) return RegisterResult::refused;
-  values_.at(Id::agent_state, queue) = 0;
   QueueCommandPacket packet;
   packet.command = QueueCommand::agent_done;
   packet.queue = queue;
-  packet.index = values_.at(Id::agent_index, queue);
+  packet.index = values_.at(Id::agent_done_index, queue);
+  if (!agents_.end(queue, packet.index)) return RegisterResult::refused;
   packet.status = static_cast<std::uint32_t>(status);
   effects_.queue_command(packet);
   return RegisterResult::ok;
@@ -416,10 +468,11 @@ void RegisterFile::take(const QueueEventPacket& packet) {
       values_.at(Id::queue_read_index, packet.queue) = packet.index;
       break;
     case QueueEvent::agent:
-      take_agent(packet);
+      agents_.arrive(packet);
+      raise(kIntAgent);
       break;
     case QueueEvent::signal:
-      take_event(packet.event_id);
+      raise(events_.enter(packet.event_id) ? kIntSignal : kIntSignal | kIntOverflow);
       break;
     case QueueEvent::fault:
       ++values_.at(Id::queue_faults, packet.queue);
@@ -439,13 +492,13 @@ void RegisterFile::take_state(const QueueEventPacket& packet) {
   }
   if (packet.state == QueueState::active && before != QueueState::active) {
     values_.at(Id::queue_error_status, queue) = values_.at(Id::queue_error_index, queue) =
-        values_.at(Id::queue_error_kernel, queue) = 0;
+        values_.at(Id::queue_error_kernel, queue) = values_.at(Id::queue_error_reason, queue) = 0;
     values_.at(Id::queue_read_index, queue) = opened_at_[queue];
   }
-  if (packet.state == QueueState::closed) {
-    values_.at(Id::agent_state, queue) = 0;
-    raise(kIntQueueClosed);
-  }
+  const bool ended = packet.state == QueueState::closed || packet.state == QueueState::inactive;
+  if (!ended || before == packet.state) return;
+  agents_.forget(queue);
+  raise(kIntQueueClosed);
 }
 
 void RegisterFile::take_error(const QueueEventPacket& packet) {
@@ -453,27 +506,11 @@ void RegisterFile::take_error(const QueueEventPacket& packet) {
   values_.at(Id::queue_error_status, packet.queue) = values_.at(Id::error_status) = status;
   values_.at(Id::queue_error_index, packet.queue) = values_.at(Id::error_index) = packet.index;
   values_.at(Id::queue_error_kernel, packet.queue) = values_.at(Id::error_kernel) = packet.kernel;
+  const auto reason = static_cast<std::uint64_t>(packet.reason);
+  values_.at(Id::queue_error_reason, packet.queue) = values_.at(Id::error_reason) = reason;
   values_.at(Id::error_queue) = packet.queue;
   values_.at(Id::error_count) = (values_.at(Id::error_count) + 1) & kLowHalf;
   raise(kIntQueueError);
-}
-
-void RegisterFile::take_agent(const QueueEventPacket& packet) {
-  values_.at(Id::agent_index, packet.queue) = packet.index;
-  for (std::uint32_t word = 0; word < kAgentWords; ++word) {
-    std::memcpy(&values_.at(Id::agent_packet, packet.queue, word), packet.packet.data() + std::size_t{8} * word, 8);
-  }
-  values_.at(Id::agent_state, packet.queue) = 1;
-  raise(kIntAgent);
-}
-
-void RegisterFile::take_event(std::uint32_t id) {
-  if (events_.size() < event_fifo_) {
-    events_.push_back(id);
-    raise(kIntSignal);
-  } else {
-    raise(kIntSignal | kIntOverflow);
-  }
 }
 
 void RegisterFile::take(const protocol::CopyDonePacket& packet) {

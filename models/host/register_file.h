@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "arch/sm_limits.h"
 #include "host/register_table.h"
@@ -56,6 +57,80 @@ class QueryRegisters {
   const arch::SmLimits& limits_;
 };
 
+// The agent packets that the host has: those that it has not taken, of which the registers of each queue show the
+// first, and those that it has.
+class AgentRegisters {
+ public:
+  explicit AgentRegisters(RegisterStore& values) : values_(values) {}
+
+  void arrive(const protocol::QueueEventPacket& packet);
+  // The first one of the queue is taken. False: there is none.
+  bool take(std::uint32_t queue);
+  // One that was taken is done. False: it was not.
+  bool end(std::uint32_t queue, std::uint64_t index);
+  // The queue is closed or inactive.
+  void forget(std::uint32_t queue);
+  void reset() { queues_ = {}; }
+
+ private:
+  struct Waiting {
+    std::uint64_t index = 0;
+    arch::PacketBytes packet{};
+  };
+  struct Queue {
+    std::deque<Waiting> waiting;
+    std::set<std::uint64_t> taken;
+  };
+
+  void show(std::uint32_t queue);
+
+  RegisterStore& values_;
+  std::array<Queue, protocol::kMaxQueues> queues_{};
+};
+
+// Event ids of signals, as EVENT gives them.
+class EventQueue {
+ public:
+  // `most`: ids that it holds.
+  explicit EventQueue(std::size_t most) : most_(most) {}
+
+  // False: it is full, and the id is lost.
+  bool enter(std::uint32_t id) {
+    if (ids_.size() == most_) return false;
+    ids_.push_back(id);
+    return true;
+  }
+  std::uint64_t first() const { return ids_.empty() ? 0 : kEventValid | ids_.front(); }
+  void take() {
+    if (!ids_.empty()) ids_.pop_front();
+  }
+  std::size_t size() const { return ids_.size(); }
+  void clear() { ids_.clear(); }
+
+ private:
+  const std::size_t most_;
+  std::deque<std::uint32_t> ids_;
+};
+
+// In which page each queue's doorbell is, and the low halves of doorbells that are written by halves.
+class Doorbells {
+ public:
+  // The queue is opened by that subcontext.
+  void give(std::uint32_t queue, std::uint8_t subcontext) { page_[queue] = subcontext; }
+  bool has(const RegisterPlace& place) const { return place.word == page_[place.index]; }
+  // The value with which the doorbell rings; none: its high half is missing.
+  std::optional<std::uint64_t> write(const RegisterPlace& place, std::uint32_t bytes, std::uint64_t value) {
+    if (bytes == kDoorbellBytes) return value;
+    if (place.byte != 0) return value << 32 | low_[place.index];
+    low_[place.index] = static_cast<std::uint32_t>(value);
+    return std::nullopt;
+  }
+
+ private:
+  std::array<std::uint8_t, protocol::kMaxQueues> page_{};
+  std::array<std::uint32_t, protocol::kMaxQueues> low_{};
+};
+
 // What the identification and configuration registers say.
 struct DeviceIdentity {
   std::uint32_t sms = 0;
@@ -64,6 +139,8 @@ struct DeviceIdentity {
   std::uint32_t copy_engines = 0;
   std::uint64_t memory = 0;  // bytes
   std::uint32_t clock_mhz = 0;
+  std::uint32_t clock_period = 0;  // ps
+  std::uint32_t doorbell_page = kLeastDoorbellPage;
   arch::SmLimits limits;
 };
 
@@ -85,7 +162,8 @@ class RegisterEffects {
   virtual void share(const protocol::SubcontextPacket& packet) = 0;
   virtual void ask(const protocol::OccupancyQueryPacket& query) = 0;
   virtual void soft_reset() = 0;
-  virtual bool settled() const = 0;  // nothing of before the last reset is out any more
+  // What STATUS and TIMESTAMP show: of the device as it is now.
+  virtual std::uint64_t live(RegisterId id) const = 0;
 
  protected:
   ~RegisterEffects() = default;
@@ -108,6 +186,9 @@ class RegisterFile {
 
   RegisterResult read(std::uint64_t offset, std::uint32_t bytes, std::uint64_t& value);
   RegisterResult write(std::uint64_t offset, std::uint32_t bytes, std::uint64_t value);
+  // There is a register, or a doorbell of that page.
+  bool exists(std::uint64_t offset) const;
+  std::uint32_t bytes() const { return bar0_bytes(identity_.doorbell_page); }
   // One byte, without any effect; reserved ones read as 0.
   std::uint8_t peek(std::uint64_t offset) const;
 
@@ -146,18 +227,16 @@ class RegisterFile {
   RegisterResult end_agent(std::uint32_t queue, std::uint64_t status);
   void take_state(const protocol::QueueEventPacket& packet);
   void take_error(const protocol::QueueEventPacket& packet);
-  void take_agent(const protocol::QueueEventPacket& packet);
-  void take_event(std::uint32_t id);
 
   DeviceIdentity identity_;
-  std::size_t event_fifo_;
   RegisterEffects& effects_;
   RegisterStore values_;
   ShareRegisters shares_;
   QueryRegisters query_;
-  std::deque<std::uint32_t> events_;
+  AgentRegisters agents_;
+  EventQueue events_;
   Latch latch_;
-  std::array<std::uint32_t, protocol::kMaxQueues> doorbell_low_{};
+  Doorbells doorbells_;
   std::array<std::uint64_t, protocol::kMaxQueues> opened_at_{};  // index of the first packet
 };
 

@@ -38,7 +38,7 @@ constexpr std::array<RegisterField, 10> kIntBits{{
     {"COPY_ERROR", 4, 1, "a copy channel has stopped with an error"},
     {"FAULT", 5, 1, "a kernel has faulted"},
     {"OVERFLOW", 6, 1, "an event id was lost because EVENT was full: look at all signals"},
-    {"QUEUE_CLOSED", 7, 1, "a queue has become closed"},
+    {"QUEUE_CLOSED", 7, 1, "a queue has become closed, or inactive"},
     {"SOFTWARE", 8, 1, "raised by INT_SET only"},
     {"QUERY_DONE", 9, 1, "an occupancy query has been answered"},
 }};
@@ -71,8 +71,9 @@ constexpr std::array<RegisterField, 3> kExtentBits{{
 constexpr std::array<RegisterField, 1> kQueryMemoryBits{{
     {"LINEAR", 0, 1, "every outermost CGA takes a CGA memory slot"},
 }};
-constexpr std::array<RegisterField, 1> kAgentBits{{
-    {"HELD", 0, 1, "the packet of AGENT_INDEX and AGENT_PACKET waits for AGENT_DONE"},
+constexpr std::array<RegisterField, 2> kAgentBits{{
+    {"WAITING", 0, 8, "packets that wait for AGENT_TAKE; AGENT_INDEX and AGENT_PACKET show the first"},
+    {"TAKEN", kAgentsTakenBit, 8, "packets that have been taken, and wait for AGENT_DONE"},
 }};
 
 constexpr RegisterFields kVersionFields = fields("VERSION", kVersionBits);
@@ -91,27 +92,42 @@ constexpr std::uint32_t number(E value) {
   return static_cast<std::uint32_t>(value);
 }
 
-constexpr std::array<RegisterValue, 2> kQueueCommandList{{
+constexpr std::array<RegisterValue, 3> kQueueCommandList{{
     {"OPEN", kQueueOpen, "opens the queue with BASE, SIZE, READ_INDEX_ADDRESS, FIRST, PRIORITY and SUBCONTEXT"},
     {"CLOSE", kQueueClose, "nothing more is started; what has been launched ends as usual"},
+    {"INACTIVATE", kQueueInactivate,
+     "nothing more is started; what has been launched is killed, and its completion signals stay as they are. The "
+     "queue "
+     "is to be closed then"},
 }};
-constexpr std::array<RegisterValue, 4> kQueueStateList{{
+constexpr std::array<RegisterValue, 6> kQueueStateList{{
     {"CLOSED", number(protocol::QueueState::closed), "not in use"},
     {"ACTIVE", number(protocol::QueueState::active), "open"},
     {"ERROR", number(protocol::QueueState::error), "stopped by an error: close it and open it again"},
     {"DRAINING", number(protocol::QueueState::draining), "closed by the host; kernels still run"},
+    {"ABORTING", number(protocol::QueueState::aborting), "inactivated by the host; kernels are being killed"},
+    {"INACTIVE", number(protocol::QueueState::inactive), "inactivated, and nothing of it runs: to be closed"},
 }};
-constexpr std::array<RegisterValue, 9> kStatusList{{
+constexpr std::array<RegisterValue, 11> kStatusList{{
     {"SUCCESS", number(arch::HsaStatus::success), "no error"},
     {"ERROR", number(arch::HsaStatus::error), "the way to memory failed"},
     {"INVALID_ARGUMENT", number(arch::HsaStatus::invalid_argument), "dimensions, sizes, alignment, an empty entry"},
+    {"INVALID_ALLOCATION", number(arch::HsaStatus::invalid_allocation),
+     "a group segment smaller than the kernel's static shared memory"},
     {"INVALID_SIGNAL", number(arch::HsaStatus::invalid_signal), "a signal that memory does not have"},
     {"INVALID_QUEUE", number(arch::HsaStatus::invalid_queue), "a ring or index that memory does not have, a bad size"},
     {"OUT_OF_RESOURCES", number(arch::HsaStatus::out_of_resources), "more than the machine has"},
     {"INVALID_PACKET_FORMAT", number(arch::HsaStatus::invalid_packet_format), "an undefined type, a reserved field"},
+    {"INCOMPATIBLE_ARGUMENTS", number(arch::HsaStatus::incompatible_arguments),
+     "packet and kernel object contradict each other"},
     {"INVALID_CODE_OBJECT", number(arch::HsaStatus::invalid_code_object), "no kernel object there"},
     {"EXCEPTION", number(arch::HsaStatus::exception), "a kernel of the packet faulted"},
 }};
+constexpr std::array kReasonList{
+#define HEDDLE_REASON(name, number, text) RegisterValue{#name, number, text},
+    HEDDLE_REASONS(HEDDLE_REASON)
+#undef HEDDLE_REASON
+};
 constexpr std::array<RegisterValue, 2> kCopyKindList{{
     {"COPY", number(protocol::CopyKind::copy), "BYTES bytes from FROM to TO"},
     {"FILL", number(protocol::CopyKind::fill), "BYTES bytes at TO with the 32-bit VALUE"},
@@ -201,6 +217,7 @@ constexpr RegisterValues kCopySenders = values("COPY_SENDER", kCopySenderList);
 constexpr RegisterValues kQueueCommands = values("QUEUE_COMMAND", kQueueCommandList);
 constexpr RegisterValues kQueueStates = values("QUEUE_STATE", kQueueStateList);
 constexpr RegisterValues kStatuses = values("HSA", kStatusList);
+constexpr RegisterValues kReasons = values("REASON", kReasonList);
 constexpr RegisterValues kCopyKinds = values("COPY_KIND", kCopyKindList);
 constexpr RegisterValues kCopyCommands = values("COPY_COMMAND", kCopyCommandList);
 constexpr RegisterValues kCopyStates = values("COPY_STATE", kCopyStateList);
@@ -254,6 +271,13 @@ constexpr std::array kRegisters{
     of_machine(Id::shared_limit, "SHARED_LIMIT", 0x028, 4, "bytes of shared memory that a CTA can have"),
     plain(Id::copy_channels, "COPY_CHANNELS", 0x02C, 4, Access::ro, kCopyChannels, "copy channels"),
     plain(Id::scratch, "SCRATCH", 0x030, 4, Access::rw, 0, "the driver's own: shows that the device has been reset"),
+    of_machine(Id::clock_period, "CLOCK_PERIOD", 0x034, 4,
+               "picoseconds of a cycle, as the simulation's time resolution lets it be"),
+    of_machine(Id::timestamp, "TIMESTAMP", 0x038, 8,
+               "time now, in ticks since the start of simulation; time stamps of signals are of the same clock"),
+    plain(Id::timestamp_rate, "TIMESTAMP_RATE", 0x058, 8, Access::ro, kTimestampRate, "ticks in a second"),
+    of_machine(Id::doorbell_page, "DOORBELL_PAGE", 0x08C, 4,
+               "bytes of a page of doorbells: that of queue q of subcontext s is at DOORBELL + s * DOORBELL_PAGE"),
     // Interrupts.
     plain(Id::int_status, "INT_STATUS", 0x040, 4, Access::w1c, 0,
           "what has happened; the interrupt is high while a bit is set that INT_MASK has too", &kIntFields),
@@ -268,6 +292,7 @@ constexpr std::array kRegisters{
     plain(Id::error_status, "ERROR_STATUS", 0x068, 4, Access::ro, 0, "its status code", nullptr, &kStatuses),
     plain(Id::error_kernel, "ERROR_KERNEL", 0x06C, 4, Access::ro, 0, "which kernel, if the packet is a condensed one"),
     plain(Id::error_index, "ERROR_INDEX", 0x070, 8, Access::ro, 0, "index of its packet"),
+    plain(Id::error_reason, "ERROR_REASON", 0x07C, 4, Access::ro, 0, "why, in detail", nullptr, &kReasons),
     plain(Id::fault_count, "FAULT_COUNT", 0x078, 4, Access::ro, 0,
           "faults of kernels since the reset, whoever brought them"),
     // Events of signals.
@@ -360,18 +385,22 @@ constexpr std::array kRegisters{
             "the first unified address that failed in the last copy"),
     channel(Id::copy_cycles, "COPY_CYCLES", 0x38, 8, Access::ro, "cycles that the last copy took in the engine"),
     // Doorbells.
-    Register{Id::doorbell, "DOORBELL", kDoorbellBase, 8, Access::wo, 0, false, Array::queue, protocol::kMaxQueues, 8, 1,
-             nullptr, nullptr,
-             "index of the last packet that is there; by halves: low, then high, with which it takes effect"},
+    Register{
+        Id::doorbell, "DOORBELL", kDoorbellBase, kDoorbellBytes, Access::wo, 0, false, Array::queue,
+        protocol::kMaxQueues, kDoorbellBytes, 1, nullptr, nullptr,
+        "there are packets; best, the index of the last one that is there. In the page of subcontext 0; the others "
+        "follow, DOORBELL_PAGE bytes each. A queue's doorbell is in the page of its subcontext, and in no other. By "
+        "halves: low, then high, with which it takes effect"},
     // Queues.
     queue(Id::queue_base, "QUEUE_BASE", 0x00, 8, Access::rw, "unified address of the ring, a multiple of 64"),
     queue(Id::queue_read_index_address, "QUEUE_READ_INDEX_ADDRESS", 0x08, 8, Access::rw,
           "unified address of the 64-bit read index that the device writes; 0: none"),
     queue(Id::queue_first, "QUEUE_FIRST", 0x10, 8, Access::rw, "index of the first packet"),
-    queue(Id::queue_size, "QUEUE_SIZE", 0x18, 4, Access::rw, "packets: a power of two, 2 to 2^20"),
+    queue(Id::queue_size, "QUEUE_SIZE", 0x18, 4, Access::rw, "packets: a power of two, 1 to 2^20"),
     queue(Id::queue_priority, "QUEUE_PRIORITY", 0x1C, 4, Access::rw, "signed; larger is more urgent"),
-    queue(Id::queue_subcontext, "QUEUE_SUBCONTEXT", 0x20, 4, Access::rw, "whose queue it is", &kSubcontextFields),
-    queue(Id::queue_command, "QUEUE_COMMAND", 0x24, 4, Access::wo, "opens or closes the queue", nullptr,
+    queue(Id::queue_subcontext, "QUEUE_SUBCONTEXT", 0x20, 4, Access::rw,
+          "whose queue it is, and in which page of doorbells", &kSubcontextFields),
+    queue(Id::queue_command, "QUEUE_COMMAND", 0x24, 4, Access::wo, "opens, closes or inactivates the queue", nullptr,
           &kQueueCommands),
     queue(Id::queue_state, "QUEUE_STATE", 0x28, 4, Access::ro, "of the queue", nullptr, &kQueueStates),
     queue(Id::queue_error_status, "QUEUE_ERROR_STATUS", 0x2C, 4, Access::ro,
@@ -381,12 +410,19 @@ constexpr std::array kRegisters{
           "which kernel, if that packet is a condensed one"),
     queue(Id::queue_faults, "QUEUE_FAULTS", 0x3C, 4, Access::ro, "kernels of the queue that faulted since the reset"),
     queue(Id::queue_read_index, "QUEUE_READ_INDEX", 0x40, 8, Access::ro, "the packets before it have been taken"),
-    queue(Id::agent_index, "AGENT_INDEX", 0x48, 8, Access::ro, "index of the agent packet"),
-    queue(Id::agent_state, "AGENT_STATE", 0x50, 4, Access::ro, "of the agent packet", &kAgentFields),
+    queue(Id::queue_error_reason, "QUEUE_ERROR_REASON", 0x68, 4, Access::ro, "why it stopped, in detail", nullptr,
+          &kReasons),
+    queue(Id::agent_index, "AGENT_INDEX", 0x48, 8, Access::ro, "index of the first agent packet that waits"),
+    queue(Id::agent_state, "AGENT_STATE", 0x50, 4, Access::ro, "agent packets that the host has", &kAgentFields),
+    queue(Id::agent_take, "AGENT_TAKE", 0x58, 4, Access::wo,
+          "the host takes the first agent packet: the next one is shown; refused if none waits. The value does not "
+          "matter"),
+    queue(Id::agent_done_index, "AGENT_DONE_INDEX", 0x60, 8, Access::rw, "which packet AGENT_DONE ends"),
     queue(Id::agent_done, "AGENT_DONE", 0x54, 4, Access::wo,
-          "ends the agent packet with this status code; refused if none is held", nullptr, &kStatuses),
-    queue(Id::agent_packet, "AGENT_PACKET", 0x80, 8, Access::ro, "the agent packet, eight 64-bit words of it", nullptr,
-          nullptr, kAgentWords),
+          "ends the agent packet AGENT_DONE_INDEX with this status code; refused if it has not been taken", nullptr,
+          &kStatuses),
+    queue(Id::agent_packet, "AGENT_PACKET", 0x80, 8, Access::ro,
+          "the first agent packet that waits, eight 64-bit words of it", nullptr, nullptr, kAgentWords),
 };
 
 constexpr bool in_order() {
@@ -396,13 +432,16 @@ constexpr bool in_order() {
   return true;
 }
 static_assert(in_order(), "the table follows the order of RegisterId");
-static_assert(kQueueBase + protocol::kMaxQueues * kQueueStride == kBar0Bytes, "queues end the map");
+static_assert(kQueueBase + protocol::kMaxQueues * kQueueStride == kRegisterBytes, "queues end the registers");
+static_assert(protocol::kMaxQueues * kDoorbellBytes <= kLeastDoorbellPage && kDoorbellPages == arch::kSubcontexts,
+              "every subcontext has a page with room for a doorbell of each queue");
 
 // For every word of 32 bits: its place. Built once; constant afterwards.
 struct Map {
-  std::array<RegisterPlace, kBar0Bytes / 4> words{};
+  std::array<RegisterPlace, kRegisterBytes / 4> words{};
   Map() {
     for (const Register& reg : kRegisters) {
+      if (reg.id == Id::doorbell) continue;
       for (std::uint32_t i = 0; i < reg.count; ++i) {
         for (std::uint32_t w = 0; w < reg.words; ++w) {
           for (std::uint32_t byte = 0; byte < reg.bytes; byte += 4) {
@@ -446,9 +485,15 @@ std::uint64_t bits_of(const Register& reg) {
   return bits;
 }
 
-RegisterPlace register_at(std::uint64_t offset) {
+RegisterPlace register_at(std::uint64_t offset, std::uint32_t doorbell_page) {
   static const Map kMap;
-  if (offset >= kBar0Bytes) return {};
+  if (offset >= kDoorbellBase && offset < bar0_bytes(doorbell_page)) {
+    const auto at = static_cast<std::uint32_t>(offset) - kDoorbellBase;
+    const std::uint32_t in_page = at % doorbell_page;
+    if (in_page / kDoorbellBytes >= protocol::kMaxQueues) return {};
+    return {&register_of(Id::doorbell), in_page / kDoorbellBytes, at / doorbell_page, in_page % kDoorbellBytes};
+  }
+  if (offset >= kRegisterBytes) return {};
   RegisterPlace place = kMap.words[static_cast<std::size_t>(offset / 4)];
   place.byte += static_cast<std::uint32_t>(offset % 4);
   return place;

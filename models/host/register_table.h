@@ -12,14 +12,24 @@ namespace heddle::host {
 constexpr std::uint32_t kCopyChannels = 4;
 constexpr std::uint32_t kCopyChannelBase = 0x1000;
 constexpr std::uint32_t kCopyChannelStride = 0x40;
-constexpr std::uint32_t kDoorbellBase = 0x2000;  // a page of their own
 constexpr std::uint32_t kQueueBase = 0x4000;
 constexpr std::uint32_t kQueueStride = 0x100;
-constexpr std::uint32_t kAgentWords = 8;  // of 64 bits: an agent packet
-constexpr std::uint32_t kBar0Bytes = 0x8000;
+constexpr std::uint32_t kAgentWords = 8;          // of 64 bits: an agent packet
+constexpr std::uint32_t kRegisterBytes = 0x8000;  // all but doorbells
+// Behind the registers, doorbells: a page for each subcontext, which an operating system can map into its process alone
+// (PKT-14). Of a queue only the doorbell in the page of its subcontext is there, at 8 times its number.
+constexpr std::uint32_t kDoorbellBase = 0x1'0000;
+constexpr std::uint32_t kDoorbellPages = 64;
+constexpr std::uint32_t kLeastDoorbellPage = 4096;  // bytes, a power of two
+constexpr std::uint32_t kMostDoorbellPage = 65'536;
+constexpr std::uint32_t kDoorbellBytes = 8;
+constexpr std::uint32_t doorbell_at(std::uint32_t queue, std::uint32_t page, std::uint32_t page_bytes) {
+  return kDoorbellBase + page * page_bytes + queue * kDoorbellBytes;
+}
+constexpr std::uint32_t bar0_bytes(std::uint32_t page_bytes) { return kDoorbellBase + kDoorbellPages * page_bytes; }
 
 constexpr std::uint32_t kMagic = 0x4C44'4548;  // "HEDL"
-constexpr std::uint32_t kVersion = 0x0001'0003;
+constexpr std::uint32_t kVersion = 0x0002'0000;
 constexpr std::uint32_t kAbsent = 0xFFFF'FFFF;  // what a register holds that has no value: no queue, no engine, not set
 
 enum class RegisterAccess : std::uint8_t {
@@ -69,6 +79,10 @@ enum class RegisterId : std::uint8_t {
   shared_limit,
   copy_channels,
   scratch,
+  clock_period,
+  timestamp,
+  timestamp_rate,
+  doorbell_page,
   int_status,
   int_mask,
   int_set,
@@ -80,6 +94,7 @@ enum class RegisterId : std::uint8_t {
   error_status,
   error_kernel,
   error_index,
+  error_reason,
   fault_count,
   event,
   event_count,
@@ -149,8 +164,11 @@ enum class RegisterId : std::uint8_t {
   queue_error_kernel,
   queue_faults,
   queue_read_index,
+  queue_error_reason,
   agent_index,
   agent_state,
+  agent_take,
+  agent_done_index,
   agent_done,
   agent_packet,
 };
@@ -194,7 +212,9 @@ struct RegisterPlace {
   std::uint32_t word = 0;
   std::uint32_t byte = 0;  // of the register: 0 … bytes - 1
 };
-RegisterPlace register_at(std::uint64_t offset);
+// Of a doorbell, `word` is its page.
+RegisterPlace register_at(std::uint64_t offset, std::uint32_t doorbell_page = kLeastDoorbellPage);
+// Of a doorbell: in the first page.
 std::uint32_t offset_of(RegisterId id, std::uint32_t index = 0, std::uint32_t word = 0);
 
 // Bits of the interrupt registers.
@@ -216,7 +236,9 @@ constexpr std::uint32_t kControlSoftReset = 1;
 constexpr std::uint32_t kStatusResetBusy = 1;
 constexpr std::uint64_t kEventValid = std::uint64_t{1} << 32;
 
-enum QueueCommandValue : std::uint32_t { kQueueOpen = 1, kQueueClose = 2 };
+enum QueueCommandValue : std::uint32_t { kQueueOpen = 1, kQueueClose = 2, kQueueInactivate = 3 };
+constexpr std::uint32_t kAgentsTakenBit = 8;             // of AGENT_STATE
+constexpr std::uint64_t kTimestampRate = 1'000'000'000;  // ticks of TIMESTAMP in a second
 enum CopyCommandValue : std::uint32_t { kCopyStart = 1 };
 enum ShareCommandValue : std::uint32_t {
   kShareMode = 1,

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <vector>
 
 #include <fmt/format.h>
@@ -73,6 +74,13 @@ std::string bits_text(const RegisterField& field) {
   return fmt::format("{}-{}", static_cast<unsigned>(field.first), field.first + field.bits - 1);
 }
 
+// Names of reasons are those of the model.
+std::string upper_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
 std::string value_text(std::uint32_t value) {
   return value < 10 ? fmt::format("{}", value) : fmt::format("{:#x}", value);
 }
@@ -83,7 +91,7 @@ the low one at the lower address. All else ends in an error response without an 
 
 | access | response |
 | --- | --- |
-| at an offset that is not in the table, or a queue that the machine does not have | `TLM_ADDRESS_ERROR_RESPONSE` |
+| at an offset that is not in the table, a queue that the machine does not have, or a doorbell in the page of another subcontext | `TLM_ADDRESS_ERROR_RESPONSE` |
 | of another length than 4 or 8, not aligned to it, longer than the register, or with a streaming width below it | `TLM_BURST_ERROR_RESPONSE` |
 | with byte enables that are not all set | `TLM_BYTE_ENABLE_ERROR_RESPONSE` |
 | a write to `ro`, a read from `wo` | `TLM_COMMAND_ERROR_RESPONSE` |
@@ -132,8 +140,8 @@ std::string registers_as_text() {
     if (with_values) {
       for (std::uint32_t i = 0; i < reg.values->count; ++i) {
         const RegisterValue& value = reg.values->values[i];
-        out += fmt::format("      {} {:<11} {:<22} {}\n", reg.values->name, value_text(value.value), value.name,
-                           value.description);
+        out += fmt::format("      {} {:<11} {:<22} {}\n", reg.values->name, value_text(value.value),
+                           upper_case(value.name), value.description);
       }
     }
   }
@@ -145,8 +153,10 @@ std::string registers_as_markdown() {
   out +=
       "What a host sees through `bar0`, offset by offset. This page is made by `heddle show registers --format "
       "markdown`, and\n`platforms/driver/heddle_registers.h`, the same for C, by `--format c`.\n\n";
-  out += fmt::format("`bar0` is {} KiB; `c` below is a copy channel, `q` a queue, `w` a word of an agent packet.\n\n",
-                     kBar0Bytes / 1024);
+  out += fmt::format(
+      "`bar0` is {} KiB with pages of doorbells of {} KiB (`gpu.host.doorbell_page`); `c` below is a "
+      "copy channel, `q` a\nqueue, `w` a word of an agent packet.\n\n",
+      bar0_bytes(kLeastDoorbellPage) / 1024, kLeastDoorbellPage / 1024);
   out += "## Rules\n\n";
   out += kRules;
   for (const Register& reg : register_table()) {
@@ -175,7 +185,7 @@ std::string registers_as_markdown() {
     out += fmt::format("\n### {}\n\n| value | name | what |\n| --- | --- | --- |\n", set->name);
     for (std::uint32_t i = 0; i < set->count; ++i) {
       const RegisterValue& value = set->values[i];
-      out += fmt::format("| {} | {} | {} |\n", value_text(value.value), value.name, value.description);
+      out += fmt::format("| {} | {} | {} |\n", value_text(value.value), upper_case(value.name), value.description);
     }
   }
   return out;
@@ -188,7 +198,9 @@ std::string registers_as_c() {
   const auto define = [&out](const std::string& name, const std::string& value, const std::string& comment = {}) {
     out += fmt::format("#define {:<44} {}{}\n", name, value, comment.empty() ? "" : "  /* " + comment + " */");
   };
-  define("HEDDLE_BAR0_BYTES", fmt::format("UINT32_C({:#x})", kBar0Bytes));
+  define("HEDDLE_BAR0_BYTES(page)",
+         fmt::format("(UINT32_C({:#x}) + {}u * (uint32_t)(page))", kDoorbellBase, kDoorbellPages),
+         "page: DOORBELL_PAGE");
   define("HEDDLE_DEVICE_MAGIC", fmt::format("UINT32_C({:#x})", kMagic));
   define("HEDDLE_REGISTER_VERSION", fmt::format("UINT32_C({:#x})", kVersion));
   define("HEDDLE_MAX_QUEUES", fmt::format("UINT32_C({})", register_of(RegisterId::queue_base).count));
@@ -225,12 +237,17 @@ std::string registers_as_c() {
     out += fmt::format("\nenum heddle_{} {{\n", lower_case(set->name));
     for (std::uint32_t i = 0; i < set->count; ++i) {
       const RegisterValue& value = set->values[i];
-      out += fmt::format("  HEDDLE_{}_{} = {}{}  /* {} */\n", set->name, value.name, value_text(value.value),
-                         i + 1 < set->count ? "," : "", value.description);
+      out += fmt::format("  HEDDLE_{}_{} = {}{}  /* {} */\n", set->name, upper_case(value.name),
+                         value_text(value.value), i + 1 < set->count ? "," : "", value.description);
     }
     out += "};\n";
   }
-  out += "\n#endif\n";
+  out += "\n/* X(number, text) for each reason. */\n#define HEDDLE_REASON_TEXTS(X)";
+  const RegisterValues& reasons = *register_of(RegisterId::error_reason).values;
+  for (std::uint32_t i = 0; i < reasons.count; ++i) {
+    out += fmt::format(" \\\n  X({}, \"{}\")", reasons.values[i].value, reasons.values[i].description);
+  }
+  out += "\n\n#endif\n";
   return out;
 }
 

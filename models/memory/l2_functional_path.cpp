@@ -93,7 +93,7 @@ class L2FunctionalPath::TimedMemory final : public L2Memory {
 };
 
 L2FunctionalPath::L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
-                                   const L2Params& params, Domain& domain, DirectMemory* direct,
+                                   const L2Params& params, Domain& domain, DirectMemory* direct, WriteWatch* watch,
                                    const Statistics& stats)
     : domain_(domain),
       core_(core),
@@ -102,6 +102,7 @@ L2FunctionalPath::L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arc
       map_(map),
       slice_(slice),
       direct_(direct),
+      watch_(watch),
       stats_(stats),
       tag_cycles_(params.tag_latency),
       data_cycles_(params.data_latency),
@@ -159,6 +160,7 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t
   const sc_core::sc_time tags = delay;
   if (served) {
     end_grant(direct_, access);
+    note_watch(access);
     if (twin_ != nullptr && twin_->blocking(access, payload, port, delay)) return true;
     if (changes_values(access.kind)) stats_.atomics.add(values_of(access));
     TimedMemory memory(domain_, memory_, twin_, delay, memory_delay_, access.kind == L2Access::Kind::write_back);
@@ -281,6 +283,7 @@ unsigned L2FunctionalPath::debug_write(tlm::tlm_generic_payload& payload, std::u
   std::array<std::uint8_t, arch::kLineBytes> image{};
   std::copy_n(payload.get_data_ptr(), bytes, image.data() + offset);
   const std::uint32_t done = memory_.debug(tlm::TLM_WRITE_COMMAND, address, bytes, image.data());
+  if (watch_ != nullptr) watch_->written(line, line);
   const bool kept = core_.poke(line, image.data(), range, done == bytes);
   if (kept) memory_.poke(line, image.data(), range);
   if (twin_ != nullptr) twin_->take_away_now(line);
@@ -302,6 +305,7 @@ bool L2FunctionalPath::clean_invalidate(std::uint64_t first, std::uint64_t last)
     lines.push_back(line);
   }
   for (const std::uint64_t line : lines) core_.forget(line);
+  if (watch_ != nullptr) watch_->written(first / arch::kLineBytes, last / arch::kLineBytes);
   return true;
 }
 

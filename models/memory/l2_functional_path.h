@@ -15,6 +15,7 @@
 #include "memory/l2_memory_port.h"
 #include "memory/l2_twin.h"
 #include "memory/memory_params.h"
+#include "memory/write_watch.h"
 
 namespace heddle::memory {
 
@@ -49,9 +50,10 @@ class L2FunctionalPath final : public LineSource {
     Counter& atomics;
     L2Counters& core;
   };
-  // `direct`: null: nobody has pointers to pages.
+  // `direct`: null: nobody has pointers to pages. `watch`: null: nobody watches lines.
   L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
-                   const L2Params& params, Domain& domain, DirectMemory* direct, const Statistics& stats);
+                   const L2Params& params, Domain& domain, DirectMemory* direct, WriteWatch* watch,
+                   const Statistics& stats);
   // The slice has a twin, whose lines can be here as copies.
   void use(L2Twin& twin) { twin_ = &twin; }
 
@@ -62,6 +64,12 @@ class L2FunctionalPath final : public LineSource {
   bool find(LineRead& read, std::uint32_t port) override;
   void take(LineRead& read, std::uint32_t port) override;
   void warm(LineRead& read, std::uint32_t port, bool line) const override;
+  // The access is one that watches its line, or changes one that is watched.
+  void note_watch(const L2Access& access) {
+    if (watch_ == nullptr) return;
+    if (access.changes() && watch_->any()) watch_->written(access.line, access.line);
+    if (access.extension != nullptr && access.extension->watch != 0) watch_->add(access.line, access.extension->watch);
+  }
   void reset() {
     if (calendars_ != nullptr) calendars_->reset();
   }
@@ -94,6 +102,7 @@ class L2FunctionalPath final : public LineSource {
   const arch::AddressMap map_;
   const std::uint32_t slice_;
   DirectMemory* const direct_;
+  WriteWatch* const watch_;
   const Statistics stats_;
   const Cycle tag_cycles_;
   const Cycle data_cycles_;

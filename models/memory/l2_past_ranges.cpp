@@ -3,10 +3,11 @@
 namespace heddle::memory {
 
 L2PastRanges::L2PastRanges(MemoryOut& memory, const arch::AddressMap& map, const L2Params& params,
-                           const L2Presence* presence, const Statistics& stats)
+                           const L2Presence* presence, WriteWatch* watch, const Statistics& stats)
     : memory_(memory),
       map_(map),
       presence_(presence),
+      watch_(watch),
       stats_(stats),
       held_(std::uint64_t{params.lines_per_slice()} * map.slices() * arch::kLineBytes),
       tags_(params.tag_latency),
@@ -28,6 +29,9 @@ bool L2PastRanges::move(RangeMove& range, std::uint32_t) {
     return false;
   }
   if (range.write) {
+    if (watch_ != nullptr) {
+      watch_->written(range.address / arch::kLineBytes, (range.address + range.bytes - 1) / arch::kLineBytes);
+    }
     range.first = first + tags_;
     range.last = last + tags_;
   }

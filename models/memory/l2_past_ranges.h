@@ -8,6 +8,7 @@
 #include "memory/l2_command.h"
 #include "memory/l2_presence.h"
 #include "memory/memory_params.h"
+#include "memory/write_watch.h"
 
 namespace heddle::memory {
 
@@ -19,9 +20,9 @@ class L2PastRanges final : public RangeTarget {
     Counter& requests;
     L2Counters& core;
   };
-  // `presence`: null: never. All references must outlive it.
+  // `presence`: null: never. `watch`: null: nobody watches lines. All must outlive it.
   L2PastRanges(MemoryOut& memory, const arch::AddressMap& map, const L2Params& params, const L2Presence* presence,
-               const Statistics& stats);
+               WriteWatch* watch, const Statistics& stats);
 
   bool move(RangeMove& range, std::uint32_t port) override;
 
@@ -31,6 +32,7 @@ class L2PastRanges final : public RangeTarget {
   bool asked_ = false;  // who is behind
   const arch::AddressMap& map_;
   const L2Presence* const presence_;
+  WriteWatch* const watch_;
   const Statistics stats_;
   const std::uint64_t held_;  // bytes, by all slices
   const Cycle tags_;

@@ -65,9 +65,9 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       core_counters_(domain.observation().stats, domain.observation().prefix + "." + path),
       core_(config_of(params, map_, slice, surroundings), core_counters_),
       memory_(this->name(), domain, memory_out, params, *this),
-      functional_(core_, memory_, map, slice, params, domain, surroundings.direct,
+      functional_(core_, memory_, map, slice, params, domain, surroundings.direct, surroundings.watch,
                   {stats_.requests, stats_.atomics, core_counters_}),
-      past_(memory_out, map_, params, surroundings.presence, {stats_.requests, core_counters_}),
+      past_(memory_out, map_, params, surroundings.presence, surroundings.watch, {stats_.requests, core_counters_}),
       ingress_(params.queue, params.responses),
       data_port_(params),
       arrivals_(surroundings.shares, core_counters_),
@@ -267,6 +267,7 @@ bool L2Slice::try_serve(const PendingRequest& request) {
   L2Core::Outcome outcome = L2Core::Outcome::done;
   if (good) {
     end_grant(direct_, access);
+    functional_.note_watch(access);
     outcome = twin_ != nullptr ? twin_->serve(access, request) : core_.serve(access, request.handle());
   }
   if (outcome == L2Core::Outcome::stalled) return false;

@@ -25,6 +25,7 @@
 #include "memory/l2_twin.h"
 #include "memory/memory_params.h"
 #include "memory/memory_warming.h"
+#include "memory/write_watch.h"
 
 namespace heddle::memory {
 
@@ -41,6 +42,7 @@ struct SliceSurroundings {
   TwinLink twin = {};           // of a slice whose map keeps copies
   // Of all slices, if the memory behind them moves ranges in the same time domain; must outlive the slice.
   L2Presence* presence = nullptr;
+  WriteWatch* watch = nullptr;  // null: reads that watch their line are like others; must outlive the slice
 };
 
 class L2Slice : public Block, private L2MemoryPort::Listener {

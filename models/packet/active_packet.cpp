@@ -37,7 +37,7 @@ const char* wait_text(Phase phase) {
     case Phase::signals:
       return "dependency signal";
     case Phase::agent:
-      return "agent packet before it";
+      return "agent packets before it";
     case Phase::limit:
       return "limit of kernels in flight";
     default:

@@ -30,7 +30,7 @@ struct Kernel {
   std::uint64_t signal = 0;
   std::uint32_t operation = 0;
   std::optional<std::uint32_t> lane;  // of the timeline
-  arch::HsaStatus status = arch::HsaStatus::success;
+  arch::HsaResult outcome;
   PacketTimes times;
 };
 
@@ -41,7 +41,7 @@ enum class Phase : std::uint8_t {
   storing,    // It writes a table entry.
   barrier,    // A condensed packet whose barrier bit became known late waits for those before it.
   signals,    // A barrier packet waits for its dependency signals.
-  agent,      // An agent packet waits for another one that the host holds.
+  agent,      // An agent packet waits for one of those that the host holds.
   acquire,    // The acquire fence takes its time.
   limit,      // Its next kernel would be one too many in flight.
   dispatch,   // Its next kernel is being handed over.
@@ -80,11 +80,14 @@ struct Packet {
     arch::BarrierPacket barrier;
     std::array<bool, arch::kBarrierSignals> seen_zero{};
     std::array<std::int64_t, arch::kBarrierSignals> values{};
+    bool polls = false;  // an event for the next look has been entered
+    bool again = false;  // a signal has changed since the look that is under way began
     arch::VendorPacket vendor;
   } other;
 
   // How it ends.
-  arch::HsaStatus status = arch::HsaStatus::success;
+  arch::HsaResult outcome;
+  bool aborted = false;               // its queue was inactivated while it ran
   std::int64_t signal_value = 0;      // value that its signal gets; 0: the signal is decremented
   std::optional<std::uint32_t> lane;  // of the timeline, of a packet without kernels
 

@@ -1,5 +1,8 @@
 #include "packet/completion.h"
 
+#include <algorithm>
+#include <array>
+
 #include "arch/byte_codec.h"
 
 namespace heddle::packet {
@@ -13,14 +16,15 @@ namespace {
 constexpr std::uint32_t kMailboxOffset = 8;
 constexpr std::uint32_t kMailboxBytes = 12;  // address and event id
 constexpr std::uint32_t kEventBytes = 4;
+constexpr Picoseconds kPicosecondsPerTick = 1000;  // of time stamps
 
 constexpr std::int64_t signal_value_of(HsaStatus status) { return -static_cast<std::int64_t>(status); }
 
 }  // namespace
 
 Completion::Completion(const StageContext& context, KernelListener& kernels, RetireListener& packets,
-                       QueueSupervisor& supervisor)
-    : PipelineStage(context), kernels_(kernels), retirement_(packets), supervisor_(supervisor) {}
+                       SignalListener& signals, QueueSupervisor& supervisor)
+    : PipelineStage(context), kernels_(kernels), retirement_(packets), signals_(signals), supervisor_(supervisor) {}
 
 Completion::Job Completion::job_of(Scope of, Packet& packet) {
   Job job;
@@ -37,10 +41,14 @@ void Completion::finish(Packet& packet) {
   if (packet.kernels.empty()) {
     job.signal = packet.other.signal;
     job.fence = packet.other.scopes.release;
+    job.start = packet.times.started;
+    job.end = packet.times.ended;
   } else {
     const bool all_ran = packet.dispatched == packet.kernels.size();
     job.signal = packet.kernels.back().signal;
     if (all_ran) job.fence = packet.kernels.back().release;
+    job.start = packet.kernels.front().times.started;
+    for (std::uint32_t i = 0; i < packet.dispatched; ++i) job.end = std::max(job.end, packet.kernels[i].times.ended);
   }
   start(job);
 }
@@ -49,9 +57,13 @@ void Completion::finish_kernel(Packet& packet, std::uint32_t kernel) {
   const Kernel& part = packet.kernels[kernel];
   Job job = job_of(Scope::kernel, packet);
   job.kernel = kernel;
-  job.fence = part.release;
-  job.signal = part.signal;
-  if (part.status != HsaStatus::success) job.value = signal_value_of(part.status);
+  if (part.outcome.reason != arch::Reason::inactivated) {  // the signal of one that was killed stays as it is
+    job.fence = part.release;
+    job.signal = part.signal;
+    job.start = part.times.started;
+    job.end = part.times.ended;
+  }
+  if (!part.outcome.ok()) job.value = signal_value_of(part.outcome.status);
   start(job);
 }
 
@@ -68,7 +80,7 @@ void Completion::start(const Job& job) {
 void Completion::on_event(std::uint32_t kind, std::uint64_t argument) {
   const auto number = static_cast<std::uint32_t>(argument);
   if (kind == kFenced) return write_back(number);
-  write_signal(number);
+  write_stamps(number);
 }
 
 // A release at system scope waits for all slices; any other one has been paid for.
@@ -76,6 +88,18 @@ void Completion::write_back(std::uint32_t number) {
   if (jobs_[number].fence != FenceScope::system) return schedule(cost(params().clean_up), kCleanedUp, number);
   stats().fences.add();
   memory().write_back(tag_of(Use::fence, number));
+}
+
+// They are there before the value tells that they are.
+void Completion::write_stamps(std::uint32_t number) {
+  const Job& job = jobs_[number];
+  if ((job.signal & arch::kSignalTimestamps) == 0) return write_signal(number);
+  const auto nanoseconds = [this](Cycle cycle) { return context_.timebase.time_of(cycle) / kPicosecondsPerTick; };
+  std::array<std::uint8_t, 16> stamps{};
+  arch::put_number(stamps, 0, 8, nanoseconds(job.start));
+  arch::put_number(stamps, 8, 8, nanoseconds(job.end));
+  memory().write(arch::signal_address(job.signal) + arch::kSignalStampsOffset, stamps.data(), stamps.size(),
+                 tag_of(Use::stamps, number));
 }
 
 void Completion::write_signal(std::uint32_t number) {
@@ -95,11 +119,14 @@ void Completion::on_answer(const MemoryAnswer& answer) {
     case Use::fence: {
       Job& job = jobs_[number];
       if (!answer.ok) {
-        fail(job, HsaStatus::error, "what the caches hold cannot be written back");
+        fail(job, HsaStatus::error, arch::Reason::write_back);
         if (job.value == 0) job.value = signal_value_of(HsaStatus::error);
       }
       return schedule(cost(params().clean_up), kCleanedUp, number);
     }
+    case Use::stamps:
+      if (!answer.ok) fail(jobs_[number], HsaStatus::invalid_signal, arch::Reason::stamps_unwritable);
+      return write_signal(number);
     case Use::signal:
       return signal_written(number, answer.ok);
     case Use::mailbox_read:
@@ -111,8 +138,11 @@ void Completion::on_answer(const MemoryAnswer& answer) {
 
 void Completion::signal_written(std::uint32_t number, bool ok) {
   const Job& job = jobs_[number];
-  if (ok) stats().signals.add();
-  if (!ok) fail(job, HsaStatus::invalid_signal, "a completion signal cannot be written");
+  if (ok) {
+    stats().signals.add();
+    signals_.signal_changed(arch::signal_address(job.signal));
+  }
+  if (!ok) fail(job, HsaStatus::invalid_signal, arch::Reason::signal_unwritable);
   if (!ok || (job.signal & arch::kSignalInterrupt) == 0) return end(number);
   memory().read(arch::signal_address(job.signal) + kMailboxOffset, kMailboxBytes, tag_of(Use::mailbox_read, number));
 }
@@ -122,7 +152,7 @@ void Completion::mailbox_read(std::uint32_t number, const MemoryAnswer& answer) 
   const std::uint64_t mailbox = arch::get_64(answer.data, 0);
   job.event_id = arch::get_32(answer.data, 8);
   if (!answer.ok || mailbox % kEventBytes != 0) {
-    fail(job, HsaStatus::invalid_signal, "a signal names no mailbox that can be written");
+    fail(job, HsaStatus::invalid_signal, arch::Reason::mailbox_address);
     return end(number);
   }
   if (mailbox == 0) return mailbox_written(number, true);
@@ -131,7 +161,7 @@ void Completion::mailbox_read(std::uint32_t number, const MemoryAnswer& answer) 
 
 void Completion::mailbox_written(std::uint32_t number, bool ok) {
   const Job& job = jobs_[number];
-  if (!ok) fail(job, HsaStatus::invalid_signal, "a mailbox cannot be written");
+  if (!ok) fail(job, HsaStatus::invalid_signal, arch::Reason::mailbox_unwritable);
   if (ok) interrupt(job);
   end(number);
 }
@@ -148,7 +178,7 @@ void Completion::end(std::uint32_t number) {
   if (job.of == Scope::rejected) return;
   Packet& packet = *job.packet;
   const bool fence_failed = job.value == signal_value_of(HsaStatus::error);
-  if (fence_failed && packet.status == HsaStatus::success) packet.status = HsaStatus::error;
+  if (fence_failed && packet.outcome.ok()) packet.outcome = {HsaStatus::error, arch::Reason::write_back};
   if (job.of == Scope::packet) return complete(packet);
   Kernel& kernel = packet.kernels[job.kernel];
   kernel.times.cleaned = job.asks() ? now() : kernel.times.ended;
@@ -176,10 +206,10 @@ void Completion::reject(Packet& packet) {
   const std::uint64_t signal = signal_of(packet);
   Job job = job_of(Scope::rejected, packet);
   job.packet = nullptr;
-  packet.status = result.status;
+  packet.outcome = result;
   reporter().done(packet, packet.bad_kernel);
   supervisor_.fail(job.queue, job.index, packet.bad_kernel, result);  // the packet is gone afterwards
-  if (signal == 0 || arch::signal_address(signal) % arch::kSignalAlignment != 0) return;
+  if (signal == 0 || !arch::check_signal(signal).ok()) return;
   job.signal = signal;
   job.value = signal_value_of(result.status);
   const std::uint32_t number = jobs_.take();
@@ -187,8 +217,8 @@ void Completion::reject(Packet& packet) {
   write_signal(number);
 }
 
-void Completion::fail(const Job& job, HsaStatus status, const char* why) {
-  supervisor_.fail(job.queue, job.index, 0, {status, why});
+void Completion::fail(const Job& job, HsaStatus status, arch::Reason reason) {
+  supervisor_.fail(job.queue, job.index, job.kernel, {status, reason});
 }
 
 }  // namespace heddle::packet

@@ -1,5 +1,5 @@
-// Stage 4 of the packet processor: what follows the work of a kernel or packet. Release fence, completion signal,
-// mailbox and interrupt (PKT-04). A bad packet comes here as well: its signal tells what is wrong (PKT-09).
+// Stage 4 of the packet processor: what follows the work of a kernel or packet. Release fence, time stamps, completion
+// signal, mailbox and interrupt (PKT-04). A bad packet comes here as well: its signal tells what is wrong (PKT-09).
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,15 @@ class KernelListener {
   ~KernelListener() = default;
 };
 
+// Is told when a signal in the host's memory has been changed from here.
+class SignalListener {
+ public:
+  virtual void signal_changed(std::uint64_t address) = 0;
+
+ protected:
+  ~SignalListener() = default;
+};
+
 // Is told when packets leave the processor.
 class RetireListener {
  public:
@@ -31,7 +40,7 @@ class RetireListener {
 
 class Completion final : public PipelineStage {
  public:
-  Completion(const StageContext& context, KernelListener& kernels, RetireListener& packets,
+  Completion(const StageContext& context, KernelListener& kernels, RetireListener& packets, SignalListener& signals,
              QueueSupervisor& supervisor);
 
   // All that the packet started has ended: its fence and signal, and it is complete.
@@ -64,6 +73,8 @@ class Completion final : public PipelineStage {
     arch::FenceScope fence = arch::FenceScope::none;
     std::uint64_t signal = 0;
     std::int64_t value = 0;  // that the signal gets; 0: it is decremented
+    Cycle start = 0;         // of the work
+    Cycle end = 0;
     std::uint32_t event_id = 0;
 
     bool asks() const { return fence != arch::FenceScope::none || signal != 0; }
@@ -72,13 +83,14 @@ class Completion final : public PipelineStage {
   static Job job_of(Scope of, Packet& packet);
   void start(const Job& job);
   void write_back(std::uint32_t number);
+  void write_stamps(std::uint32_t number);
   void write_signal(std::uint32_t number);
   void signal_written(std::uint32_t number, bool ok);
   void mailbox_read(std::uint32_t number, const MemoryAnswer& answer);
   void mailbox_written(std::uint32_t number, bool ok);
   void interrupt(const Job& job);
   void end(std::uint32_t number);
-  void fail(const Job& job, arch::HsaStatus status, const char* why);
+  void fail(const Job& job, arch::HsaStatus status, arch::Reason reason);
   // A request of the job: its answer comes back to on_answer().
   MemoryTag tag_of(MemoryTag::Use use, std::uint32_t number) const {
     return {use, jobs_[number].queue, number, 0, 0, jobs_[number].index};
@@ -86,6 +98,7 @@ class Completion final : public PipelineStage {
 
   KernelListener& kernels_;
   RetireListener& retirement_;
+  SignalListener& signals_;
   QueueSupervisor& supervisor_;
   IndexPool<Job> jobs_;
 };

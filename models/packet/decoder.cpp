@@ -140,7 +140,7 @@ HsaResult Decoder::decode_condensed(Packet& packet) {
   }
   if ((entries & empty) != 0) {
     packet.bad_kernel = first_kernel_of(packet.bytes, empty);
-    return {HsaStatus::invalid_argument, "an entry of the reference state table is empty"};
+    return {HsaStatus::invalid_argument, arch::Reason::empty_entry};
   }
   if (params().table == TablePlace::scratch) {
     const HsaResult expanded = expand_kernels(packet, table);
@@ -161,7 +161,7 @@ void Decoder::read_entries(Packet& packet, std::uint8_t entries) {
 
 void Decoder::entry_read(Packet& packet, const MemoryAnswer& answer) {
   arch::DispatchFields fields;
-  HsaResult result{HsaStatus::error, "the reference state table cannot be read"};
+  HsaResult result{HsaStatus::error, arch::Reason::table_unreadable};
   if (answer.ok) result = decode_entry(packet_bytes(answer), answer.tag.part, fields);
   if (result.ok()) {
     packet.entries->store(answer.tag.part, fields);
@@ -211,7 +211,7 @@ void Decoder::read_objects(Packet& packet) {
 
 void Decoder::object_read(Packet& packet, const MemoryAnswer& answer) {
   arch::KernelObject object;
-  HsaResult result{HsaStatus::invalid_code_object, "the kernel object cannot be read"};
+  HsaResult result{HsaStatus::invalid_code_object, arch::Reason::object_unreadable};
   if (answer.ok) result = arch::decode(answer.data, object);
   if (!result.ok()) return note_bad_kernel(packet, answer.tag.part, result);
   const std::uint64_t address = packet.kernels[answer.tag.part].fields.kernel_object;
@@ -265,7 +265,7 @@ void Decoder::store_entry(Packet& packet) {
 
 void Decoder::entry_written(Packet& packet, const MemoryAnswer& answer) {
   if (!answer.ok) {
-    packet.result = {HsaStatus::error, "the reference state table cannot be written"};
+    packet.result = {HsaStatus::error, arch::Reason::table_unwritable};
     completion_.reject(packet);
     return;
   }

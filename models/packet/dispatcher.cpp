@@ -88,15 +88,14 @@ void Dispatcher::dispatch(Packet& packet) {
 
 void Dispatcher::hand_over(Packet& packet, std::uint32_t number) {
   Kernel& kernel = packet.kernels[number];
-  HEDDLE_CHECK(operations_ < protocol::kDispatchBit, "there are no ids left for dispatches");
-  kernel.operation = protocol::kDispatchBit | operations_++;
+  kernel.operation = ids_.next([this](std::uint32_t id) { return running_.count(id) > 0; });
   kernel.times.dispatched = now();
   if (kernel.object.program != arch::kNoCode) {
     kernel.shape.code = codes_.lend(kernel.object.program, kernel.shape, kernel.items, kernel.fields.kernarg);
   }
   running_[kernel.operation] = {&packet, number};
   reporter().kernel_dispatched(packet, number);
-  tasks_.send({kernel.operation, queues().setup(packet.queue).priority, kernel.shape, packet.queue});
+  tasks_.send({kernel.operation, queues().setup(packet.queue).priority, kernel.shape, packet.queue, false});
 }
 
 // A kernel is complete, or will not be dispatched.
@@ -152,14 +151,31 @@ void Dispatcher::step(Packet& packet) {
 // All kernels that were dispatched have ended, and no more will be.
 void Dispatcher::finish(Packet& packet) {
   packet.phase = Phase::finishing;
+  const bool killed = packet.outcome.reason == arch::Reason::inactivated;
+  if (packet.aborted && (killed || packet.dispatched < packet.kernels.size())) {
+    packet.outcome = {HsaStatus::error, arch::Reason::inactivated};
+    stats().aborted.add();
+    return to_.completion.complete(packet);  // nobody is told by a signal
+  }
   if (packet.dispatched < packet.kernels.size() && !packet.kernel_failed) {
     // The kernels that are left never run. After a close the signal stays, after an error it tells.
-    const HsaStatus status = queues().error(packet.queue).status;
-    if (status == HsaStatus::success) return to_.completion.complete(packet);
-    packet.status = status;
-    packet.signal_value = -static_cast<std::int64_t>(status);
+    const arch::HsaResult& error = queues().error(packet.queue).result;
+    if (error.ok()) return to_.completion.complete(packet);
+    packet.outcome = error;
+    packet.signal_value = -static_cast<std::int64_t>(error.status);
   }
   to_.completion.finish(packet);
+}
+
+// What has ended by then has ended as usual: only kernels that run are asked to go.
+void Dispatcher::abort(Packet& packet) {
+  packet.aborted = true;
+  for (std::uint32_t i = 0; i < packet.dispatched; ++i) {
+    protocol::DispatchPacket kill;
+    kill.operation = packet.kernels[i].operation;
+    kill.abort = true;
+    if (running_.count(kill.operation) > 0) tasks_.send(kill);
+  }
 }
 
 void Dispatcher::on_dispatch_done(const protocol::DispatchDonePacket& done, std::uint32_t) {
@@ -174,7 +190,11 @@ void Dispatcher::on_dispatch_done(const protocol::DispatchDonePacket& done, std:
   if (kernel.shape.code != arch::kNoCode) codes_.give_back(kernel.shape.code);
   ++packet.ended;
   reporter().progress();
-  if (done.status != DoneStatus::ok) kernel_failed(packet, number, done.status);
+  if (done.status == DoneStatus::aborted) {
+    kernel_killed(packet, number);
+  } else if (done.status != DoneStatus::ok) {
+    kernel_failed(packet, number, done.status);
+  }
   if (number + 1 < packet.kernels.size()) {
     ++packet.cleaning_up;
     to_.completion.finish_kernel(packet, number);
@@ -182,23 +202,28 @@ void Dispatcher::on_dispatch_done(const protocol::DispatchDonePacket& done, std:
   step(packet);
 }
 
+void Dispatcher::kernel_killed(Packet& packet, std::uint32_t number) {
+  packet.kernels[number].outcome = {HsaStatus::error, arch::Reason::inactivated};
+  packet.outcome = packet.kernels[number].outcome;
+}
+
 void Dispatcher::kernel_failed(Packet& packet, std::uint32_t number, DoneStatus status) {
   const bool faulted = status == DoneStatus::faulted;
   Kernel& kernel = packet.kernels[number];
-  kernel.status = faulted ? HsaStatus::exception : HsaStatus::out_of_resources;
+  kernel.outcome = {faulted ? HsaStatus::exception : HsaStatus::out_of_resources,
+                    faulted ? arch::Reason::kernel_fault : arch::Reason::machine_room};
   if (!packet.kernel_failed) {
     packet.kernel_failed = true;
-    packet.status = kernel.status;
-    packet.signal_value = -static_cast<std::int64_t>(kernel.status);
+    packet.outcome = kernel.outcome;
+    packet.signal_value = -static_cast<std::int64_t>(kernel.outcome.status);
   }
   if (faulted) {
     auto event = queues().event(protocol::QueueEvent::fault, packet.queue, packet.index);
-    event.status = kernel.status;
+    event.status = kernel.outcome.status;
     event.kernel = number;
     queues().tell_host(event);
   }
-  to_.supervisor.fail(packet.queue, packet.index, number,
-                      {kernel.status, faulted ? "a CTA of a kernel faulted" : "the machine cannot hold a kernel"});
+  to_.supervisor.fail(packet.queue, packet.index, number, kernel.outcome);
 }
 
 void Dispatcher::kernel_completed(Packet& packet, bool resume) {
@@ -224,7 +249,7 @@ void Dispatcher::reset() {
   limited_.clear();
   for (const auto& [operation, running] : running_) reporter().forget_label(operation);
   running_.clear();
-  operations_ = 0;
+  ids_ = DispatchIds();
   codes_.reset();
 }
 

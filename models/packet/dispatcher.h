@@ -18,6 +18,25 @@ class HeadOfQueue;
 class OtherPackets;
 class RingReader;
 
+// Numbers for the operations of kernels: each is used again, once all others have been.
+class DispatchIds {
+ public:
+  explicit DispatchIds(std::uint32_t first = 0) : next_(first) {}
+
+  // One that `taken` does not know; not all are taken.
+  template <class Taken>
+  std::uint32_t next(const Taken& taken) {
+    std::uint32_t id = 0;
+    do {
+      id = protocol::kDispatchBit | next_++;
+    } while (taken(id));
+    return id;
+  }
+
+ private:
+  std::uint32_t next_;  // its upper bit does not count
+};
+
 class Dispatcher final : public PipelineStage, public DecodeListener, public KernelListener {
  public:
   // The neighbours: packets without kernels are launched by `others`; heads that have been launched as a whole make
@@ -42,6 +61,8 @@ class Dispatcher final : public PipelineStage, public DecodeListener, public Ker
   // The queue of a launched packet is being closed, or has stopped: no more of its kernels are dispatched. `later`:
   // with an event of this cycle, for callers inside a step of the packet.
   void cut(Packet& packet, bool later);
+  // The packet's queue is inactivated: its kernels that run are killed.
+  void abort(Packet& packet);
   // From task management.
   void on_dispatch_done(const protocol::DispatchDonePacket& done, std::uint32_t);
   // From completion.
@@ -69,13 +90,14 @@ class Dispatcher final : public PipelineStage, public DecodeListener, public Ker
   void step(Packet& packet);
   void finish(Packet& packet);
   void kernel_failed(Packet& packet, std::uint32_t number, protocol::DoneStatus status);
+  static void kernel_killed(Packet& packet, std::uint32_t number);
 
   const Neighbours to_;
   arch::CodeStore& codes_;
   PacketSender<protocol::DispatchPacket>& tasks_;
   std::uint32_t in_flight_ = 0;
   std::deque<Packet*> limited_;  // packets that wait for in_flight_ to sink, as they came
-  std::uint32_t operations_ = 0;
+  DispatchIds ids_;
   std::unordered_map<std::uint32_t, Running> running_;  // by operation; looked up only
 };
 

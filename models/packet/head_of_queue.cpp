@@ -15,7 +15,7 @@ void HeadOfQueue::advance(std::uint32_t queue) {
     const QueueCore& ring = to_.reader.ring(queue);
     const QueueCore::Fetched* front = ring.front();
     if (front != nullptr && front->slot == QueueCore::Slot::failed) {
-      to_.supervisor.fail(queue, ring.front_index(), 0, {HsaStatus::invalid_queue, "the ring cannot be read"});
+      to_.supervisor.fail(queue, ring.front_index(), 0, {HsaStatus::invalid_queue, arch::Reason::ring_unreadable});
     } else if (front != nullptr && front->slot == QueueCore::Slot::published &&
                (ring.front_is_oldest() || !to_.tables.barrier_bit(queue, front->bytes))) {
       begin(queue);
@@ -39,7 +39,7 @@ void HeadOfQueue::begin(std::uint32_t queue) {
   note_open();
   if (static_cast<std::uint8_t>(packet.type) >= arch::kPacketTypes) {
     packet.times.ready = context_.timebase.now();
-    packet.result = {HsaStatus::invalid_packet_format, "there is no such type of packets"};
+    packet.result = {HsaStatus::invalid_packet_format, arch::Reason::packet_type};
     to_.completion.reject(packet);
     return;
   }

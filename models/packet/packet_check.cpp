@@ -9,56 +9,56 @@ namespace {
 
 using arch::HsaResult;
 using arch::HsaStatus;
+using arch::Reason;
 
 constexpr std::uint32_t kDimensionBits = 3;  // in setup
 
-constexpr HsaResult bad_argument(const char* why) { return {HsaStatus::invalid_argument, why}; }
-constexpr HsaResult too_much(const char* why) { return {HsaStatus::out_of_resources, why}; }
+constexpr HsaResult bad_argument(Reason reason) { return {HsaStatus::invalid_argument, reason}; }
+constexpr HsaResult contradiction(Reason reason) { return {HsaStatus::incompatible_arguments, reason}; }
+constexpr HsaResult too_much(Reason reason) { return {HsaStatus::out_of_resources, reason}; }
 
 HsaResult check_sizes(const arch::DispatchFields& fields, const arch::SmLimits& limits) {
   const std::uint32_t dimensions = fields.setup & kDimensionBits;
-  if (dimensions == 0) return bad_argument("a dispatch without dimensions");
+  if (dimensions == 0) return bad_argument(Reason::no_dimensions);
   std::uint64_t threads = 1;
   for (std::uint32_t i = 0; i < 3; ++i) {
-    if (fields.workgroup[i] == 0) return bad_argument("a workgroup size is 0");
+    if (fields.workgroup[i] == 0) return bad_argument(Reason::empty_workgroup);
     if (i >= dimensions && (fields.workgroup[i] != 1 || fields.grid[i] != 1)) {
-      return bad_argument("the size of an unused dimension is not 1");
+      return bad_argument(Reason::unused_dimension);
     }
-    if (fields.grid[i] < fields.workgroup[i]) return bad_argument("the grid is smaller than a workgroup");
+    if (fields.grid[i] < fields.workgroup[i]) return bad_argument(Reason::small_grid);
     threads *= fields.workgroup[i];
   }
-  return threads <= limits.max_threads_per_cta ? HsaResult{}
-                                               : bad_argument("a workgroup has more work-items than a CTA can");
+  return threads <= limits.max_threads_per_cta ? HsaResult{} : bad_argument(Reason::large_workgroup);
 }
 
 HsaResult check_grid(const arch::DispatchFields& fields) {
   constexpr std::array<std::uint32_t, 3> kMost{arch::kMaxGridX, arch::kMaxGridY, arch::kMaxGridZ};
   for (std::size_t i = 0; i < 3; ++i) {
     const std::uint64_t groups = (std::uint64_t{fields.grid[i]} + fields.workgroup[i] - 1) / fields.workgroup[i];
-    if (groups > kMost[i]) return bad_argument("the grid has more workgroups than CTA ids can tell");
+    if (groups > kMost[i]) return bad_argument(Reason::large_grid);
   }
   return {};
 }
 
 HsaResult check_addresses(const arch::DispatchFields& fields) {
-  if (fields.kernarg % arch::kKernargAlignment != 0) return bad_argument("kernarg is not aligned to 16 bytes");
+  if (fields.kernarg % arch::kKernargAlignment != 0) return bad_argument(Reason::kernarg_alignment);
+  if (arch::in_host_window(fields.kernarg)) return bad_argument(Reason::kernarg_host);
   const std::uint64_t object = fields.kernel_object;
   if (object == 0 || object % arch::kKernelObjectBytes != 0 || arch::in_host_window(object)) {
-    return {HsaStatus::invalid_code_object, "kernel_object is no address of a kernel object in device memory"};
+    return {HsaStatus::invalid_code_object, Reason::object_address};
   }
   return arch::check_signal(fields.completion_signal);
 }
 
 // In the order of arch::Resource.
-constexpr std::array<const char*, arch::kResources> kTooMuch{
-    "a workgroup has more warps than an SM",           "a workgroup has more threads than an SM, in whole warps",
-    "a workgroup takes more registers than an SM has", "a workgroup takes more shared memory than an SM has",
-    "a workgroup takes more CTA slots than an SM has", "a workgroup takes more barriers than an SM has",
+constexpr std::array<Reason, arch::kResources> kTooMuch{
+    Reason::sm_warps, Reason::sm_threads, Reason::sm_registers, Reason::sm_shared, Reason::sm_ctas, Reason::sm_barriers,
 };
 
 HsaResult check_resources(const arch::KernelShape& shape, const arch::SmLimits& limits) {
   if (shape.registers_per_thread > limits.max_registers_per_thread) {
-    return too_much("the kernel has more registers per thread than a thread can have");
+    return too_much(Reason::thread_registers);
   }
   const arch::ResourceVector need = arch::need_of(limits, shape);
   const arch::ResourceVector capacity = arch::capacity_of(limits);
@@ -70,9 +70,9 @@ HsaResult check_resources(const arch::KernelShape& shape, const arch::SmLimits& 
 
 HsaResult check_clusters(const arch::KernelShape& shape, bool partial) {
   if (!arch::why_malformed(shape.grid, shape.cluster, ~std::uint32_t{0}).empty()) {
-    return bad_argument("the clusters of the kernel object do not divide the grid");
+    return contradiction(Reason::cluster_grid);
   }
-  if (partial && shape.cluster.any()) return bad_argument("partial workgroups in a grid of clusters");
+  if (partial && shape.cluster.any()) return contradiction(Reason::partial_clusters);
   return {};
 }
 
@@ -93,16 +93,16 @@ HsaResult check(const arch::DispatchFields& fields, const arch::SmLimits& limits
   arch::SynchScopes scopes;
   if (const HsaResult result = arch::decode(scopes, fields.synch_scopes); !result.ok()) return result;
   if ((fields.setup & ~kDimensionBits) != 0) {
-    return {HsaStatus::invalid_packet_format, "reserved bits of setup are set, or it has more than 3 dimensions"};
+    return {HsaStatus::invalid_packet_format, Reason::setup_bits};
   }
   if (const HsaResult result = check_sizes(fields, limits); !result.ok()) return result;
   if (const HsaResult result = check_grid(fields); !result.ok()) return result;
   if (const HsaResult result = check_addresses(fields); !result.ok()) return result;
   if (fields.group_segment > limits.max_shared_per_cta) {
-    return too_much("a workgroup takes more shared memory than a CTA can have");
+    return too_much(Reason::group_segment);
   }
   if (fields.private_segment > limits.max_local_per_thread) {
-    return too_much("a work-item takes more private memory than a thread can have");
+    return too_much(Reason::private_segment);
   }
   return {};
 }
@@ -110,11 +110,9 @@ HsaResult check(const arch::DispatchFields& fields, const arch::SmLimits& limits
 HsaResult check(const arch::DispatchFields& fields, const arch::KernelObject& object, const arch::SmLimits& limits) {
   const std::uint64_t threads = std::uint64_t{fields.workgroup[0]} * fields.workgroup[1] * fields.workgroup[2];
   if (object.threads_limit != 0 && threads > object.threads_limit) {
-    return bad_argument("a workgroup has more work-items than the kernel object allows");
+    return contradiction(Reason::threads_limit);
   }
-  if (std::uint64_t{object.static_shared} + fields.group_segment > limits.max_shared_per_cta) {
-    return too_much("a workgroup takes more shared memory than a CTA can have");
-  }
+  if (fields.group_segment < object.static_shared) return {HsaStatus::invalid_allocation, Reason::small_group_segment};
   const arch::KernelShape shape = arch::shape_of(fields, object, 0);
   if (const HsaResult result = check_resources(shape, limits); !result.ok()) return result;
   return check_clusters(shape, arch::items_of(fields).any());
@@ -125,17 +123,17 @@ HsaResult KernelValidator::validate(const arch::DispatchFields& fields, const ar
   const HsaResult result = check(fields, object, limits_);
   if (!result.ok()) return result;
   if (object.program != arch::kNoCode && !codes_.has(object.program)) {
-    return {HsaStatus::invalid_code_object, "there is no such program"};
+    return {HsaStatus::invalid_code_object, Reason::object_program};
   }
   shape = arch::shape_of(fields, object, subcontext);
   if (!arch::why_impossible(limits_, shape).empty()) {
-    return {HsaStatus::out_of_resources, "a workgroup needs more than an SM has"};
+    return {HsaStatus::out_of_resources, Reason::sm_other};
   }
   if (shape.cluster.any() && !why_never_fits(shape).empty()) {
-    return {HsaStatus::out_of_resources, "nothing of the machine can hold a cluster"};
+    return {HsaStatus::out_of_resources, Reason::cluster_room};
   }
   if (shape.cooperative && !why_never_fits(shape).empty()) {
-    return {HsaStatus::out_of_resources, "a cooperative grid has more CTAs than the machine holds at once"};
+    return {HsaStatus::out_of_resources, Reason::cooperative_room};
   }
   return {};
 }

@@ -12,16 +12,18 @@ namespace heddle::packet {
 
 // invalid_packet_format: scopes that do not exist, reserved bits of setup (a number of dimensions above 3 sets one).
 // invalid_argument: no dimensions, a workgroup size of 0 or above the machine's limit, a grid smaller than a workgroup
-// or, in CTAs, beyond CWD-40, an unused dimension of workgroup or grid that is not 1, kernarg not aligned.
+// or, in CTAs, beyond CWD-40, an unused dimension of workgroup or grid that is not 1, kernarg not aligned or in the
+// host's memory, which SMs do not reach.
 // invalid_code_object: kernel object 0, not aligned to kKernelObjectBytes, or in the host's memory. invalid_signal: a
 // handle that is not aligned. out_of_resources: a group segment beyond what a CTA can have. The first that applies, in
 // about this order.
 arch::HsaResult check(const arch::DispatchFields& fields, const arch::SmLimits& limits);
 
-// Fields that passed, with the object that they name: threads limit (invalid_argument), registers and static +
-// dynamic shared memory within an SM (out_of_resources), clusters that divide the grid and are well-formed
-// (invalid_argument). A grid with partial workgroups can have no clusters (invalid_argument). That its program exists,
-// and that its clusters fit into the machine, is for the KernelValidator to say.
+// Fields that passed, with the object that they name: threads limit (incompatible_arguments), a group segment that
+// holds the object's static shared memory, which is part of it (invalid_allocation), registers and shared memory within
+// an SM (out_of_resources), clusters that divide the grid and are well-formed (incompatible_arguments). A grid with
+// partial workgroups can have no clusters (incompatible_arguments). That its program exists, and that its clusters fit
+// into the machine, is for the KernelValidator to say.
 arch::HsaResult check(const arch::DispatchFields& fields, const arch::KernelObject& object,
                       const arch::SmLimits& limits);
 

@@ -56,6 +56,7 @@ struct PacketRecord {
   std::uint32_t operation = 0;  // id of a kernel's dispatch
   std::string name;             // name of the kernel object; empty for packets without a kernel
   arch::HsaStatus status = arch::HsaStatus::success;
+  arch::Reason reason = arch::Reason::none;  // of another status than success
   PacketTimes times;
 };
 

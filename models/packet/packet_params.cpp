@@ -43,8 +43,11 @@ void PacketParams::describe(ParamTable<PacketParams>& t) {
         "packets of a queue that are read before their turn", "assumption");
   t.add("in_flight", &PacketParams::in_flight, {Unit::count, 1, 65'536},
         "kernels of all queues that are dispatched and not complete", "assumption: as many grids as run at once");
+  t.add("agents", &PacketParams::agents, {Unit::count, 1, protocol::kMaxHeldAgents},
+        "agent packets of a queue that the host has at a time, and has not said to be done", "assumption");
   t.add("poll", &PacketParams::poll, {Unit::ns, 1, 1'000'000'000},
-        "between looks at a packet that is not published, and at the signals that a barrier packet waits for",
+        "between looks at signals in the host's memory that a barrier packet waits for: what others than this device "
+        "write there, nobody tells it",
         "assumption");
   describe_costs(t);
   t.add_choice("table", &PacketParams::table, {{"scratch", TablePlace::scratch}, {"memory", TablePlace::memory}},

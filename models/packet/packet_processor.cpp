@@ -15,6 +15,10 @@ class PacketProcessor::Memory final : public MemoryPort {
   void read(std::uint64_t address, std::uint32_t bytes, std::uint8_t subcontext, const MemoryTag& tag) override {
     client_.read(address, bytes, subcontext, tag);
   }
+  void watch(std::uint64_t address, std::uint32_t bytes, std::uint8_t subcontext, std::uint64_t watch,
+             const MemoryTag& tag) override {
+    client_.watch(address, bytes, subcontext, watch, tag);
+  }
   void write(std::uint64_t address, const std::uint8_t* data, std::uint32_t bytes, std::uint8_t subcontext,
              const MemoryTag& tag) override {
     client_.write(address, data, bytes, subcontext, tag);
@@ -47,6 +51,7 @@ PacketProcessor::PacketProcessor(const sc_core::sc_module_name& name, Domain& do
       copy_out("copy_out", domain, 0, kUnlimitedCredits),
       copy_done_in("copy_done_in", domain, 0),
       memory_out("memory_out", domain),
+      written_in("written_in", domain, 0),
       memory_(std::make_unique<Memory>(domain, memory_out, *this)) {
   const Nanoseconds clock{domain.clock().period().to_seconds()};
   router_ = std::make_unique<PacketRouter>(handler_name(), path, params,
@@ -54,6 +59,7 @@ PacketProcessor::PacketProcessor(const sc_core::sc_module_name& name, Domain& do
                                                                  *memory_, event_out, dispatch_out, copy_out});
   command_in.on_packet<QueueControl, &QueueControl::on_command>(router_->queue_control());
   dispatch_done_in.on_packet<Dispatcher, &Dispatcher::on_dispatch_done>(router_->dispatcher());
+  written_in.on_packet<OtherPackets, &OtherPackets::on_written>(router_->other_packets());
   copy_done_in.on_packet<OtherPackets, &OtherPackets::on_copy_done>(router_->other_packets());
 }
 

@@ -39,15 +39,16 @@ class PacketProcessor : public Block {
   PacketIn<protocol::DispatchDonePacket> dispatch_done_in;
   PacketOut<protocol::CopyRequestPacket> copy_out;  // to the copy engines
   PacketIn<protocol::CopyDonePacket> copy_done_in;
-  MemoryOut memory_out;  // to the memory hub: unified addresses
+  MemoryOut memory_out;                          // to the memory hub: unified addresses
+  PacketIn<protocol::WrittenPacket> written_in;  // from memory: lines that were read with a watch
 
   void listen(PacketListener& listener);
 
   std::uint32_t queues() const;
   // Packets that have been taken and are not complete, in all queues.
   std::uint64_t open() const;
-  // No packet inside, no request on its way. Queues may be open, and polled queues are: a doorbell beyond what has been
-  // published.
+  // No packet inside, no request on its way. Queues may be open, and doorbells may have told of packets that are not
+  // there.
   bool quiescent() const;
   void check_idle() override;
 

@@ -6,8 +6,6 @@
 
 namespace heddle::packet {
 
-using arch::HsaStatus;
-
 PacketReporter::PacketReporter(Timebase& timebase, const std::string& path, const Nanoseconds& clock,
                                const QueueWaits& waits, std::uint32_t queues)
     : timebase_(timebase),
@@ -24,17 +22,18 @@ PacketRecord PacketReporter::record_of(const Packet& packet, std::uint32_t kerne
   record.kernel = kernel;
   record.kernels = std::max(1U, static_cast<std::uint32_t>(packet.kernels.size()));
   record.type = packet.type;
-  record.status = packet.status;
+  arch::HsaResult outcome = packet.outcome;
   record.times = packet.times;
   if (kernel < packet.kernels.size()) {
     const Kernel& part = packet.kernels[kernel];
     record.operation = part.operation;
     record.name = part.object.name;
     if (packet.launched() || part.times.dispatched > 0) record.times = part.times;
-    if (part.status != HsaStatus::success || kernel + 1 < packet.kernels.size()) {
-      record.status = packet.launched() ? part.status : packet.status;
-    }
+    const bool own = !part.outcome.ok() || kernel + 1 < packet.kernels.size();
+    if (own && packet.launched()) outcome = part.outcome;
   }
+  record.status = outcome.status;
+  record.reason = outcome.reason;
   record.times.fill();
   return record;
 }

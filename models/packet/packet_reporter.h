@@ -36,7 +36,10 @@ struct PacketStats : StatGroup {
   Counter& fetches = counter("fetches", "reads", "reads of packets from rings");
   Counter& unpublished = counter("unpublished", "reads", "reads that found a packet not published yet");
   Counter& signal_polls = counter("signal_polls", "reads", "reads of signals that barrier packets wait for");
+  Counter& signal_wakes =
+      counter("signal_wakes", "wakes", "times that a barrier packet looked again because this device changed a signal");
   Counter& kernels = counter("kernels", "kernels", "kernels handed to task management");
+  Counter& aborted = counter("aborted", "packets", "packets that had begun and were killed with their queue");
   Counter& signals = counter("signals", "signals", "completion signals that have been changed");
   Counter& fences = counter("fences", "fences", "releases at system scope: all slices wrote back");
   Gauge& open = gauge("open", "packets", "packets that have begun and are not complete");
@@ -80,13 +83,15 @@ struct PacketStats : StatGroup {
     arch::HsaStatus status;
     const char* name;
   };
-  static constexpr std::array<Error, 8> kErrors{{
+  static constexpr std::array<Error, 10> kErrors{{
       {arch::HsaStatus::error, "error"},
       {arch::HsaStatus::invalid_argument, "invalid_argument"},
+      {arch::HsaStatus::invalid_allocation, "invalid_allocation"},
       {arch::HsaStatus::invalid_signal, "invalid_signal"},
       {arch::HsaStatus::invalid_queue, "invalid_queue"},
       {arch::HsaStatus::out_of_resources, "out_of_resources"},
       {arch::HsaStatus::invalid_packet_format, "invalid_packet_format"},
+      {arch::HsaStatus::incompatible_arguments, "incompatible_arguments"},
       {arch::HsaStatus::invalid_code_object, "invalid_code_object"},
       {arch::HsaStatus::exception, "exception"},
   }};
@@ -185,24 +190,12 @@ struct StageContext {
   PacketReporter& reporter;
 };
 
-class PipelineStage : public EventHandler {
- public:
-  const char* handler_name() const final { return context_.name; }
-
+class Stage {
  protected:
-  explicit PipelineStage(const StageContext& context) : context_(context) {}
-  ~PipelineStage() = default;
+  explicit Stage(const StageContext& context) : context_(context) {}
+  ~Stage() = default;
 
   Cycle now() const { return context_.timebase.now(); }
-  // Cycles of a step that `at` pays for and `lt` does not.
-  Cycle cost(double ns) const { return context_.timebase.cost(context_.clock.to_cycles(ns)); }
-  // Time passes between looks in all modes: the machine would never get on otherwise.
-  Cycle poll_cycles() const { return std::max<Cycle>(1, context_.clock.to_cycles(params().poll)); }
-  void schedule(Cycle cycles, std::uint32_t kind, std::uint64_t argument) {
-    context_.timebase.schedule_in(cycles, *this, kind, argument);
-  }
-  void schedule(Cycle cycles, std::uint32_t kind, const Packet& packet) { schedule(cycles, kind, packet.reference()); }
-
   const Nanoseconds& clock() const { return context_.clock; }
   const PacketParams& params() const { return context_.params; }
   PacketTable& packets() const { return context_.packets; }
@@ -216,8 +209,26 @@ class PipelineStage : public EventHandler {
     return {use, packet.queue, packet.slot, packet.generation, part, packet.index};
   }
 
- private:
   const StageContext& context_;
+};
+
+// One that enters events.
+class PipelineStage : public Stage, public EventHandler {
+ public:
+  const char* handler_name() const final { return context_.name; }
+
+ protected:
+  explicit PipelineStage(const StageContext& context) : Stage(context) {}
+  ~PipelineStage() = default;
+
+  // Cycles of a step that `at` pays for and `lt` does not.
+  Cycle cost(double ns) const { return context_.timebase.cost(context_.clock.to_cycles(ns)); }
+  // Time passes between looks in all modes: the machine would never get on otherwise.
+  Cycle poll_cycles() const { return std::max<Cycle>(1, context_.clock.to_cycles(params().poll)); }
+  void schedule(Cycle cycles, std::uint32_t kind, std::uint64_t argument) {
+    context_.timebase.schedule_in(cycles, *this, kind, argument);
+  }
+  void schedule(Cycle cycles, std::uint32_t kind, const Packet& packet) { schedule(cycles, kind, packet.reference()); }
 };
 
 }  // namespace heddle::packet

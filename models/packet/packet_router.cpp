@@ -17,8 +17,8 @@ PacketRouter::PacketRouter(const char* name, const std::string& path, const Pack
       decoder_(context_, tables_, validator_, dispatcher_, completion_),
       dispatcher_(context_, {reader_, heads_, others_, completion_, control_}, machine.codes, machine.tasks),
       others_(context_, {reader_, heads_, dispatcher_, completion_, control_}, machine.copies),
-      completion_(context_, dispatcher_, heads_, control_),
-      control_(context_, {reader_, heads_, decoder_, others_, tables_}) {}
+      completion_(context_, dispatcher_, heads_, others_, control_),
+      control_(context_, {reader_, heads_, decoder_, dispatcher_, others_, tables_}) {}
 
 void PacketRouter::on_answer(const MemoryAnswer& answer) {
   const std::uint32_t queue = answer.tag.queue;

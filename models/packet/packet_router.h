@@ -15,6 +15,7 @@
 #include "packet/dispatcher.h"
 #include "packet/head_of_queue.h"
 #include "packet/other_packets.h"
+#include "packet/queue_control.h"
 #include "packet/ring_reader.h"
 
 namespace heddle::packet {
@@ -50,7 +51,7 @@ class PacketRouter {
   void listen(PacketListener& listener) { reporter_.listen(listener); }
   std::uint32_t queues() const { return queues_.count(); }
   std::uint64_t open() const { return reader_.open_packets(); }
-  bool quiescent() const { return reader_.only_polls(); }
+  bool quiescent() const { return reader_.idle(); }
   void reset();
   void collect_waits(WaitGraph& graph) const;
 

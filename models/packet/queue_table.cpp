@@ -12,30 +12,46 @@ void QueueCore::open(std::uint64_t first, std::uint32_t size, std::uint32_t ahea
   next_ = read_ = oldest_ = first;
 }
 
+// A value out of reach tells of nothing: the ring has no place for such a packet.
 bool QueueCore::ring(std::uint64_t index, Cycle when) {
-  if (stopped_ || index < next_ || (told_any_ && index <= last_)) return false;
-  told_any_ = true;
-  last_ = index;
-  // Packets that the ring has no place for yet: their doorbells need not be told apart.
-  if (!told_.empty() && told_.back().index - read_ >= size_) {
-    told_.back().index = index;
-  } else {
+  if (stopped_) return false;
+  looks_ = true;
+  bell_ = when;
+  const bool in_reach = index >= next_ && index - read_ < size_;
+  if (in_reach && !told(index)) {
+    told_any_ = true;
+    last_ = index;
     told_.push_back({index, when});
   }
+  look_again(next_);
+  for (Fetched& fetched : window_) fetched.again = fetched.again || fetched.slot == Slot::reading;
   return true;
 }
 
+// The first packet from there on that was not published is read again. Those behind it follow once it is there.
+void QueueCore::look_again(std::uint64_t from) {
+  for (std::uint64_t index = from; in_window(index); ++index) {
+    Slot& slot = at(index).slot;
+    if (slot == Slot::reading || slot == Slot::unread) return;
+    if (slot != Slot::unpublished) continue;
+    slot = Slot::unread;
+    return;
+  }
+}
+
 std::optional<std::uint64_t> QueueCore::next_read() {
-  if (stopped_ || !told_any_) return std::nullopt;
+  if (stopped_) return std::nullopt;
   for (std::size_t place = 0; place < window_.size(); ++place) {
     if (window_[place].slot != Slot::unread) continue;
     window_[place].slot = Slot::reading;
     return next_ + place;
   }
   const std::uint64_t next = next_ + window_.size();
-  if (window_.size() >= ahead_ || next > last_ || next - read_ >= size_) return std::nullopt;
+  if (window_.size() >= ahead_ || next - read_ >= size_) return std::nullopt;
+  if (!told(next) && !(looks_ && waiting() == window_.size())) return std::nullopt;
   Fetched fetched;
   fetched.slot = Slot::reading;
+  fetched.doorbell = bell_;
   for (const Told& told : told_) {
     if (told.index < next) continue;
     fetched.doorbell = told.when;
@@ -49,29 +65,21 @@ void QueueCore::arrived(std::uint64_t index, Slot slot, const arch::PacketBytes&
   if (stopped_) return;
   HEDDLE_CHECK(in_window(index) && at(index).slot == Slot::reading, "a packet came that was not asked for");
   Fetched& fetched = at(index);
-  fetched.slot = slot;
-  if (slot == Slot::unpublished) return;
-  fetched.bytes = bytes;
-  fetched.fetched = when;
-  // The producer is back: those behind may be there as well.
-  for (std::uint64_t i = index + 1; in_window(i) && at(i).slot == Slot::unpublished; ++i) at(i).slot = Slot::unread;
-}
-
-bool QueueCore::wants_retry() const {
-  for (const Fetched& fetched : window_) {
-    if (fetched.slot == Slot::unpublished) return true;
-    if (fetched.slot == Slot::reading || fetched.slot == Slot::unread) return false;
+  const bool again = fetched.again;
+  fetched.again = false;
+  if (slot != Slot::unpublished) {
+    fetched.slot = slot;
+    fetched.bytes = bytes;
+    fetched.fetched = when;
+    look_again(index + 1);
+  } else if (again) {
+    fetched.slot = Slot::unread;
+  } else if (told(index)) {
+    fetched.slot = Slot::unpublished;
+  } else {
+    looks_ = false;  // here ends what is there
+    window_.pop_back();
   }
-  return false;
-}
-
-std::optional<std::uint64_t> QueueCore::retry() {
-  for (std::size_t place = 0; place < window_.size(); ++place) {
-    if (window_[place].slot != Slot::unpublished) continue;
-    window_[place].slot = Slot::unread;
-    return next_ + place;
-  }
-  return std::nullopt;
 }
 
 const QueueCore::Fetched* QueueCore::front() const {

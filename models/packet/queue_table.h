@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "arch/address_map.h"
@@ -24,6 +23,11 @@ namespace heddle::packet {
 // What the packet processor knows of one queue's ring: which packets can be read, which one is next, what is
 // complete. Plain C++, without time and memory (PKT-01, PKT-04).
 //
+// Doorbells make it look, and nothing else does (PKT-14): from the next packet on, until it finds one that is not
+// published. Producers ring after they have published, with whatever value: so nothing is missed, and nothing has to be
+// looked at again without a doorbell. A value in reach of the ring tells of a packet, and of those before it: they are
+// read at once, side by side. What is behind the last such value is read one by one.
+//
 // A packet is read ahead, becomes the head of its queue (in order, one at a time), is cleared (its slot can be written
 // again), makes room for the next head, and is complete; packets complete in any order.
 class QueueCore {
@@ -32,27 +36,26 @@ class QueueCore {
   enum class Slot : std::uint8_t { unread, reading, unpublished, published, failed };
   struct Fetched {
     Slot slot = Slot::unread;
+    bool again = false;  // a doorbell rang while it was being read
     arch::PacketBytes bytes{};
-    Cycle doorbell = 0;  // when the packet was told of
+    Cycle doorbell = 0;  // when the packet was told of; without that, of the doorbell that made it be found
     Cycle fetched = 0;
   };
 
   // `size`: packets, a power of two. `ahead`: packets that are read before they are the head.
   void open(std::uint64_t first, std::uint32_t size, std::uint32_t ahead);
-  // Packets up to `index` are there; true if that is news. The largest index ever told counts.
+  // Packets may be there. False: the queue has stopped.
   bool ring(std::uint64_t index, Cycle when);
+  // A doorbell has told of that packet.
+  bool told(std::uint64_t index) const { return told_any_ && index <= last_; }
 
   // The next packet to be read, if there is one; it counts as being read from now on. Never a slot whose packet before
   // has not been cleared.
   std::optional<std::uint64_t> next_read();
-  // The answer for that packet. One that is unpublished is read again after retry().
+  // The answer for that packet. One that is unpublished is looked at again after a doorbell.
   void arrived(std::uint64_t index, Slot slot, const arch::PacketBytes& bytes, Cycle when);
-  // Some packet has been read and was not published: then the first of those is what retry() reads again. Those behind
-  // it follow once it is there.
-  bool wants_retry() const;
-  std::optional<std::uint64_t> retry();  // which one
 
-  // The packet that is the next head: null while there is a head, or no doorbell has told of another.
+  // The packet that is the next head: null while there is a head, or nothing is known of another.
   const Fetched* front() const;
   std::uint64_t front_index() const { return next_; }
   // A packet behind it, or itself, that has been read or will be next: null for others.
@@ -87,6 +90,7 @@ class QueueCore {
   };
   Fetched& at(std::uint64_t index) { return window_[static_cast<std::size_t>(index - next_)]; }
   bool in_window(std::uint64_t index) const { return index - next_ < window_.size(); }
+  void look_again(std::uint64_t from);
 
   std::uint32_t size_ = 0;
   std::uint32_t ahead_ = 0;
@@ -94,6 +98,8 @@ class QueueCore {
   bool told_any_ = false;
   std::uint64_t last_ = 0;      // the largest index told
   std::deque<Told> told_;       // doorbells that packets which have not begun came with
+  bool looks_ = false;          // what is behind last_ has not been looked at since the last doorbell
+  Cycle bell_ = 0;              // when that rang
   std::uint64_t next_ = 0;      // the next to begin
   bool head_taken_ = false;     // next_ - 1 is the head
   std::deque<Fetched> window_;  // from next_ on
@@ -107,9 +113,8 @@ class QueueCore {
 class QueueTable {
  public:
   struct Error {
-    std::string why;                                    // for people
-    arch::HsaStatus status = arch::HsaStatus::success;  // for the host
-    std::uint64_t index = 0;                            // the packet that is wrong
+    arch::HsaResult result;
+    std::uint64_t index = 0;  // the packet that is wrong
   };
 
   QueueTable(std::uint32_t queues, PacketSender<protocol::QueueEventPacket>& host) : host_(host), queues_(queues) {}
@@ -124,9 +129,9 @@ class QueueTable {
     queues_[queue] = {protocol::QueueState::active, setup, {}};
   }
   void set_state(std::uint32_t queue, protocol::QueueState state) { queues_[queue].state = state; }
-  void stop(std::uint32_t queue, Error error) {
+  void stop(std::uint32_t queue, const Error& error) {
     queues_[queue].state = protocol::QueueState::error;
-    queues_[queue].error = std::move(error);
+    queues_[queue].error = error;
   }
   void reset() { queues_.assign(queues_.size(), {}); }
 
@@ -157,7 +162,7 @@ class QueueSupervisor {
  public:
   // The queue stops (PKT-09): nothing more of it is fetched or launched; kernels that have been launched end as usual.
   virtual void fail(std::uint32_t queue, std::uint64_t index, std::uint32_t kernel, const arch::HsaResult& result) = 0;
-  // Something that may have kept the queue from closing has ended.
+  // Something that may have kept the queue from closing, or from being inactive, has ended.
   virtual void try_close(std::uint32_t queue) = 0;
 
  protected:
@@ -175,6 +180,7 @@ struct MemoryTag {
     kernel_object,  // `part`: the first kernel of that packet that needs it
     dependency,     // `part`: which signal of that packet
     fence,          // for clean-up `slot`, as all below
+    stamps,
     signal,
     mailbox_read,
     mailbox_write,
@@ -197,6 +203,9 @@ struct MemoryAnswer {
 class MemoryPort {
  public:
   virtual void read(std::uint64_t address, std::uint32_t bytes, std::uint8_t subcontext, const MemoryTag& tag) = 0;
+  // The same, of device memory; and `watch` comes to OtherPackets::on_written() when the line may have changed since.
+  virtual void watch(std::uint64_t address, std::uint32_t bytes, std::uint8_t subcontext, std::uint64_t watch,
+                     const MemoryTag& tag) = 0;
   virtual void write(std::uint64_t address, const std::uint8_t* data, std::uint32_t bytes, std::uint8_t subcontext,
                      const MemoryTag& tag) = 0;
   // Atomically, 64 aligned bits.
@@ -218,6 +227,9 @@ class QueueMemory {
 
   void read(std::uint64_t address, std::uint32_t bytes, const MemoryTag& tag) {
     port_.read(address, bytes, ask(tag), tag);
+  }
+  void watch(std::uint64_t address, std::uint32_t bytes, std::uint64_t watch, const MemoryTag& tag) {
+    port_.watch(address, bytes, ask(tag), watch, tag);
   }
   void write(std::uint64_t address, const std::uint8_t* data, std::uint32_t bytes, const MemoryTag& tag) {
     port_.write(address, data, bytes, ask(tag), tag);

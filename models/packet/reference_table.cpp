@@ -20,7 +20,7 @@ struct Diffs {
 // last are the packet's; another's release and signal count only if its diff has them.
 HsaResult expand_one(const arch::Diff& diff, const ReferenceTable& table, bool first, bool last,
                      CondensedKernel& kernel) {
-  if (!table.valid(diff.reference)) return {HsaStatus::invalid_argument, "a reference to an empty table entry"};
+  if (!table.valid(diff.reference)) return {HsaStatus::invalid_argument, arch::Reason::empty_entry};
   const auto has = [&diff](std::uint32_t field) { return (diff.vector >> field & 1U) != 0; };
   kernel = {};
   kernel.fields = table.at(diff.reference);
@@ -73,7 +73,7 @@ arch::PacketBytes encode_entry(std::uint32_t entry, const arch::DispatchFields& 
 }
 
 HsaResult decode_entry(const arch::PacketBytes& bytes, std::uint32_t entry, arch::DispatchFields& fields) {
-  constexpr HsaResult kNoEntry{HsaStatus::invalid_argument, "what lies in memory is not the table entry"};
+  constexpr HsaResult kNoEntry{HsaStatus::invalid_argument, arch::Reason::changed_entry};
   arch::KernelDispatch packet;
   if (arch::type_of(bytes) != arch::PacketType::reference_dispatch || !arch::decode(bytes, packet).ok())
     return kNoEntry;

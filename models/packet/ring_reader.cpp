@@ -16,12 +16,10 @@ constexpr std::uint32_t kIndexBytes = 8;
 }  // namespace
 
 RingReader::RingReader(const StageContext& context, RingListener& listener, QueueSupervisor& supervisor)
-    : PipelineStage(context), listener_(listener), supervisor_(supervisor), rings_(queues().count()) {}
+    : Stage(context), listener_(listener), supervisor_(supervisor), rings_(queues().count()) {}
 
 void RingReader::open(std::uint32_t queue) {
-  const std::uint32_t epoch = rings_[queue].epoch + 1;
   rings_[queue] = Ring();
-  rings_[queue].epoch = epoch;
   const protocol::QueueSetup& setup = queues().setup(queue);
   rings_[queue].core.open(setup.first, setup.size, params().fetch_ahead);
 }
@@ -46,48 +44,29 @@ void RingReader::fetch(std::uint32_t queue) {
   }
 }
 
+// Memory that nobody has written is no packet, unless a producer says so.
 void RingReader::fetched(const MemoryAnswer& answer) {
   const std::uint32_t queue = answer.tag.queue;
-  Ring& ring = rings_[queue];
-  if (ring.retried == answer.tag.index) ring.retried.reset();
+  QueueCore& core = rings_[queue].core;
   if (!queues().active(queue)) return;
   arch::PacketBytes bytes;
   std::copy_n(answer.data.begin(), bytes.size(), bytes.begin());
+  const bool zeros = bytes == arch::PacketBytes{} && !core.told(answer.tag.index);
   QueueCore::Slot slot = QueueCore::Slot::published;
   if (!answer.ok) {
     slot = QueueCore::Slot::failed;
-  } else if (arch::type_of(bytes) == arch::PacketType::invalid) {
+  } else if (arch::type_of(bytes) == arch::PacketType::invalid || zeros) {
     slot = QueueCore::Slot::unpublished;
     stats().unpublished.add();
   }
-  ring.core.arrived(answer.tag.index, slot, bytes, now());
-  if (slot != QueueCore::Slot::unpublished) fetch(queue);
-  arm_poll(queue);
-  listener_.advance(queue);
-}
-
-void RingReader::arm_poll(std::uint32_t queue) {
-  Ring& ring = rings_[queue];
-  if (ring.poll_armed || !queues().active(queue) || !ring.core.wants_retry()) return;
-  ring.poll_armed = true;
-  schedule(poll_cycles(), kPoll, std::uint64_t{ring.epoch} << 32 | queue);
-}
-
-void RingReader::on_event(std::uint32_t, std::uint64_t argument) {
-  const auto queue = static_cast<std::uint32_t>(argument);
-  Ring& ring = rings_[queue];
-  if (ring.epoch != argument >> 32 || !queues().active(queue)) return;
-  ring.poll_armed = false;
-  const auto index = ring.core.retry();
-  if (!index) return;
-  ring.retried = index;
+  core.arrived(answer.tag.index, slot, bytes, now());
   fetch(queue);
+  listener_.advance(queue);
 }
 
 QueueCore::Fetched RingReader::take_head(std::uint32_t queue) {
   const QueueCore::Fetched head = rings_[queue].core.take_head();
   fetch(queue);
-  arm_poll(queue);
   return head;
 }
 
@@ -100,7 +79,7 @@ void RingReader::clear_slot(std::uint32_t queue, std::uint64_t index) {
 void RingReader::slot_cleared(const MemoryAnswer& answer) {
   const std::uint32_t queue = answer.tag.queue;
   if (!answer.ok) {
-    supervisor_.fail(queue, answer.tag.index, 0, {HsaStatus::invalid_queue, "the ring cannot be written"});
+    supervisor_.fail(queue, answer.tag.index, 0, {HsaStatus::invalid_queue, arch::Reason::ring_unwritable});
     return;
   }
   QueueCore& core = rings_[queue].core;
@@ -123,7 +102,7 @@ void RingReader::index_written(const MemoryAnswer& answer) {
   const std::uint32_t queue = answer.tag.queue;
   rings_[queue].writing_index = false;
   if (!answer.ok) {
-    supervisor_.fail(queue, answer.tag.index, 0, {HsaStatus::invalid_queue, "the read index cannot be written"});
+    supervisor_.fail(queue, answer.tag.index, 0, {HsaStatus::invalid_queue, arch::Reason::read_index_unwritable});
     return;
   }
   if (answer.tag.index != rings_[queue].core.read_index()) write_index(queue);
@@ -146,27 +125,21 @@ std::uint64_t RingReader::open_packets() const {
   return count;
 }
 
-bool RingReader::only_polls() const {
-  std::size_t polls = 0;
-  for (const Ring& ring : rings_) {
-    polls += ring.retried ? 1 : 0;
-    if (ring.core.waiting() > 0) return false;
-  }
-  return open_packets() == 0 && memory().open() == polls;
+bool RingReader::idle() const {
+  const auto waits = [](const Ring& ring) { return ring.core.waiting() > 0; };
+  return open_packets() == 0 && memory().open() == 0 && std::none_of(rings_.begin(), rings_.end(), waits);
 }
 
 const char* RingReader::wait_reason(std::uint32_t queue) const {
-  const Ring& ring = rings_[queue];
-  const QueueCore::Fetched* front = ring.core.front();
+  const QueueCore::Fetched* front = rings_[queue].core.front();
   if (front == nullptr) return nullptr;
   if (front->slot == QueueCore::Slot::published) return "barrier bit";
-  const bool again = ring.retried == ring.core.front_index();
-  return front->slot == QueueCore::Slot::unpublished || again ? "packet not published" : nullptr;
+  return awaits_producer(queue) ? "packet not published" : nullptr;
 }
 
 bool RingReader::awaits_producer(std::uint32_t queue) const {
   const QueueCore::Fetched* front = rings_[queue].core.front();
-  return front != nullptr && (front->slot == QueueCore::Slot::unpublished || rings_[queue].retried.has_value());
+  return front != nullptr && front->slot == QueueCore::Slot::unpublished;
 }
 
 }  // namespace heddle::packet

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "packet/packet_reporter.h"
@@ -20,14 +19,14 @@ class RingListener {
   ~RingListener() = default;
 };
 
-class RingReader final : public PipelineStage {
+class RingReader final : public Stage {
  public:
   RingReader(const StageContext& context, RingListener& listener, QueueSupervisor& supervisor);
 
   void open(std::uint32_t queue);
   // Nothing more of the queue is read, and what has been read is forgotten.
   void stop(std::uint32_t queue) { rings_[queue].core.stop(); }
-  // Packets up to `index` are there.
+  // Packets may be there; `index`: of one of them, if it is in reach.
   void doorbell(std::uint32_t queue, std::uint64_t index);
 
   // What is known of the ring.
@@ -42,30 +41,24 @@ class RingReader final : public PipelineStage {
 
   // Packets of all queues that have begun and are not complete.
   std::uint64_t open_packets() const;
-  // Nothing is read but packets that have been looked for in vain before.
-  bool only_polls() const;
+  // No packet is inside, and nothing is asked of memory.
+  bool idle() const;
   // Why there is no head; null: there is nothing to be read, or it is being read.
   const char* wait_reason(std::uint32_t queue) const;
   // The next packet has been told of and is not published.
   bool awaits_producer(std::uint32_t queue) const;
 
   void on_answer(const MemoryAnswer& answer);
-  void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset() { rings_.assign(rings_.size(), Ring()); }
 
  private:
-  enum Event : std::uint32_t { kPoll };  // argument: a queue, and its epoch in the upper half
   struct Ring {
     QueueCore core;
-    std::uint32_t epoch = 0;                 // goes up when the queue is opened
-    bool poll_armed = false;                 // an event for it has been entered
-    bool writing_index = false;              // a read index is on its way to memory
-    std::optional<std::uint64_t> retried{};  // packet that was not published and is read again
+    bool writing_index = false;  // a read index is on its way to memory
   };
 
   void fetch(std::uint32_t queue);
   void fetched(const MemoryAnswer& answer);
-  void arm_poll(std::uint32_t queue);
   void slot_cleared(const MemoryAnswer& answer);
   void write_index(std::uint32_t queue);
   void index_written(const MemoryAnswer& answer);

@@ -10,10 +10,11 @@
 namespace heddle::protocol {
 
 constexpr std::uint32_t kMaxQueues = 64;
+constexpr std::uint32_t kMaxHeldAgents = 64;  // agent packets of a queue that the host can have at a time
 
 struct QueueSetup {
   std::uint64_t base = 0;        // unified address of the ring; a multiple of 64
-  std::uint32_t size = 0;        // packets: a power of two, 2 to 2^20
+  std::uint32_t size = 0;        // packets: a power of two, 1 to 2^20
   std::uint64_t read_index = 0;  // unified address of the 64-bit index that the packet processor writes; 0: none
   std::uint64_t first = 0;       // index of the first packet
   std::int32_t priority = 0;     // larger is more urgent: among queues, and of their kernels
@@ -22,9 +23,10 @@ struct QueueSetup {
 
 enum class QueueCommand : std::uint8_t {
   open,        // `setup`
-  close,       // starts nothing more; what has been launched ends as usual
-  doorbell,    // `index`: of the last packet that is there
-  agent_done,  // the agent packet that the host holds is done; `status` is not 0: with an error
+  close,       // starts nothing more; what has been launched ends as usual. Of an inactive queue: it is closed
+  inactivate,  // starts nothing more; kernels that run are killed (PKT-14)
+  doorbell,    // packets may be there; `index`: of one of them, if it is in reach of the ring
+  agent_done,  // the agent packet `index` that the host holds is done; `status` is not 0: with an error
 };
 
 struct QueueCommandPacket {
@@ -40,10 +42,12 @@ enum class QueueState : std::uint8_t {
   active = 1,
   error = 2,     // stopped by a bad packet (PKT-09): close and open it again
   draining = 3,  // closed by the host, kernels still run
+  aborting = 4,  // inactivated by the host; what ran is being killed
+  inactive = 5,  // nothing of it is left; to be closed
 };
 
 enum class QueueEvent : std::uint8_t {
-  state,   // `state`; with error also `status` and `index`, and the interrupt
+  state,   // `state`; with error also `status`, `reason` and `index`, and the interrupt
   read,    // `index`: the packets before it have been taken
   agent,   // an agent packet for the host: `index`, `packet`; and the interrupt
   signal,  // a signal that asks for an interrupt has changed: `event_id`
@@ -55,6 +59,7 @@ struct QueueEventPacket {
   std::uint32_t queue = 0;
   QueueState state = QueueState::closed;
   arch::HsaStatus status = arch::HsaStatus::success;
+  arch::Reason reason = arch::Reason::none;
   std::uint64_t index = 0;
   std::uint32_t kernel = 0;  // of a condensed packet: which
   std::uint32_t event_id = 0;

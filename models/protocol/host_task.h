@@ -125,6 +125,7 @@ enum class DoneStatus : std::uint8_t {
   ok,
   rejected,  // can never run on this machine: a CTA or a CGA is larger than what could hold it
   faulted,   // a CTA faulted: what had not run of it never did
+  aborted,   // killed by its host: what had not run of it never did
 };
 
 struct DonePacket {

@@ -48,6 +48,13 @@ class MemoryClient {
     request.aim(tlm::TLM_READ_COMMAND, address, bytes);
     submit(request, tag);
   }
+  // The same, and a WrittenPacket comes with `watch`, which is not 0, when the line may have changed after the read.
+  void watch(std::uint64_t address, std::uint32_t bytes, std::uint8_t subcontext, std::uint64_t watch, const Tag& tag) {
+    MemoryRequest& request = acquire(subcontext);
+    request.aim(tlm::TLM_READ_COMMAND, address, bytes);
+    request.extension.watch = watch;
+    submit(request, tag);
+  }
   void write(std::uint64_t address, const std::uint8_t* data, std::uint32_t bytes, std::uint8_t subcontext,
              const Tag& tag) {
     MemoryRequest& request = acquire(subcontext);

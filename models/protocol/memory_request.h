@@ -142,6 +142,9 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension>, RequestScrat
   };
   std::optional<Completion> completes;
   bool poisoned = false;  // response of a read: some of the data are corrupt
+  // Of a read: whoever asks is told once, in a WrittenPacket with this number, when the line may have changed after
+  // this read (PKT-14). 0: it is not.
+  std::uint64_t watch = 0;
   // Answer of the CPU's memory to an atomic or a reduction: it knows this extension and has carried it out. A target
   // that ignores extensions leaves it false.
   bool carried_out = false;
@@ -274,11 +277,17 @@ class RequestPool final : public tlm::tlm_mm_interface {
     request.extension.completes.reset();
     request.extension.poisoned = false;
     request.extension.carried_out = false;
+    request.extension.watch = 0;
     free_.push_back(&request);
   }
 
   std::vector<MemoryRequest*> slabs_;
   std::vector<MemoryRequest*> free_;
+};
+
+// Memory -> who watches a line: it may have changed since a read with that number. Once for each such read.
+struct WrittenPacket {
+  std::uint64_t watch = 0;
 };
 
 // Whether a request changes bytes, as far as permissions are concerned (PRT-08): atomics and reductions do as well.

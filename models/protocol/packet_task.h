@@ -1,5 +1,5 @@
-// Packet processor -> task management: a kernel starts as soon as it can; no stream holds it back. Task management ->
-// packet processor: it is done.
+// Packet processor -> task management: a kernel starts as soon as it can; no stream holds it back. Or one that was
+// started is to be killed. Task management -> packet processor: it is done.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,13 @@ constexpr std::uint32_t kDispatchBit = 0x8000'0000;
 constexpr std::uint32_t kChildBit = 0x4000'0000;
 
 struct DispatchPacket {
-  std::uint32_t operation = 0;  // kDispatchBit | number; never used twice between resets
+  std::uint32_t operation = 0;  // kDispatchBit | number; not used for another one while one has it
   std::int32_t priority = 0;    // larger is more urgent
   arch::KernelShape kernel;
   std::uint32_t queue = 0;  // that it comes from: queues of one priority take turns (TSK-03)
+  // The kernel of that operation, sent before, is to end, with all that it has launched: what waits does not begin, and
+  // what runs is stopped. Nothing else of the packet counts. It is answered once, as `aborted`, or as it had ended.
+  bool abort = false;
 };
 
 struct DispatchDonePacket {

@@ -85,7 +85,8 @@ struct EvictedPacket {
 };
 
 // Task management -> CWD: so many more entries of a queue task have arrived, and whether they are the last: the task
-// ends once all of them have completed. `broken`: an entry will never come; the task is aborted.
+// ends once all of them have completed. `broken`: an entry will never come, or the task is to be killed, of whatever
+// kind it is: it is aborted.
 struct GrowPacket {
   std::uint32_t operation = 0;
   std::uint64_t entries = 0;

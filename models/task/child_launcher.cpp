@@ -20,7 +20,9 @@ namespace {
 std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read, const ChildRecord& child,
                         arch::KernelObject& object, arch::KernelShape& shape) {
   if (!read.readable) return "there is no kernel object";
-  if (const arch::HsaResult result = arch::decode(read.object, object); !result.ok()) return result.why;
+  if (const arch::HsaResult result = arch::decode(read.object, object); !result.ok()) {
+    return arch::reason_text(result.reason);
+  }
   shape.grid = child.grid;
   shape.block = {object.threads_limit == 0 ? setup.limits.warp_size : object.threads_limit, 1, 1};
   shape.registers_per_thread = object.registers_per_thread;
@@ -227,10 +229,10 @@ void ChildLauncher::finished(const Task& task, Cycle end) {
   note_latency(task);
   note_end(task, end);
   if (observation_.timeline != nullptr) rows_.child(task, end);
-  if (task.status == DoneStatus::ok) {
-    observation_.labels.forget(task.operation());
-  } else {
+  if (task.status == DoneStatus::faulted) {
     stats_.child_faults.add();
+  } else {
+    observation_.labels.forget(task.operation());
   }
   ++observation_.progress;
 }
@@ -238,7 +240,7 @@ void ChildLauncher::finished(const Task& task, Cycle end) {
 void ChildLauncher::note_end(const Task& task, Cycle end) {
   LaunchedKernels::Sum& sum = *observation_.launched.of(task.operation());
   observation_.launched.ended(task.operation());
-  sum.faulted += task.status == DoneStatus::ok ? 0 : 1;
+  sum.faulted += task.status == DoneStatus::faulted ? 1 : 0;
   if (task.start == 0) return;
   const Cycle last = std::max(task.start, std::min(task.end, end));
   ++sum.started;
@@ -372,7 +374,7 @@ Task ChildLauncher::make_restored(const Task& origin, std::uint64_t area) {
 // A fault of the CTA is one of its task.
 void ChildLauncher::restored_over(const Task& task) {
   Task* origin = tasks_.find(task.packet.runs_as);
-  if (task.status == DoneStatus::faulted && origin != nullptr) {
+  if (task.status == DoneStatus::faulted && origin != nullptr && !origin->leave.killed) {
     origin->status = DoneStatus::faulted;
     // If it was evicted the distributor may not have known it.
     if (origin->state == Task::State::running && !origin->evicted.empty()) {

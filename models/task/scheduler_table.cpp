@@ -88,6 +88,10 @@ void SchedulerTable::put_in(Operation operation) {
 }
 
 bool SchedulerTable::remove(const Task& task) {
+  if (outside_.remove(task.urgency(), task.operation())) {
+    waits_.erase(task.operation());
+    return true;
+  }
   if (!lists_.remove(task.urgency(), task.operation())) return false;
   left(task);
   return true;

@@ -44,7 +44,7 @@ class SchedulerTable final : private EventHandler {
   void join(Task& task);
   // An evicted task comes back, at the head of its list.
   void come_back(Task& task);
-  // An evicted task is not to go on. False: it is not in its list yet.
+  // A task that waits, or an evicted one, is not to go on. False: it is not in its list yet.
   bool remove(const Task& task);
   // So many more tasks, or fewer, may come back.
   void expect() { ++expected_; }

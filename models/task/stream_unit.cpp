@@ -66,6 +66,10 @@ void StreamUnit::on_submit(const SubmitPacket& packet, std::uint32_t) {
 // A dispatch is held back by nothing here: it has had its wait in the packet processor.
 void StreamUnit::on_dispatch(const DispatchPacket& packet, std::uint32_t) {
   HEDDLE_CHECK((packet.operation & protocol::kDispatchBit) != 0, "a dispatch has an id of the host's");
+  if (packet.abort) {
+    if (dispatches_.count(packet.operation) > 0) life_.task_killed(packet.operation);
+    return;
+  }
   const Cycle now = timebase_.now();
   HEDDLE_CHECK(dispatches_.emplace(packet.operation, now).second, "a dispatch's id was used twice");
   stats_.dispatches.add();

@@ -62,6 +62,12 @@ Task OpenTasks::take(std::uint32_t operation) {
   return task;
 }
 
+bool OpenTasks::doomed(const Task& task) const {
+  const Task* at = &task;
+  while (at != nullptr && !at->leave.killed) at = at->launch.parent ? find(*at->launch.parent) : nullptr;
+  return at != nullptr;
+}
+
 void OpenTasks::clear() {
   tasks_.clear();
   records_.clear();

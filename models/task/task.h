@@ -77,9 +77,10 @@ struct Task {
     std::int32_t held_priority = 0;  // with which it is held before the task is sent
     arch::KernelShape kernel;        // that it says, or would
   };
-  // Of an evicted task.
+  // Of one that is to leave the machine.
   struct Leave {
-    bool writing = false;                           // how far it has come is being written
+    bool killed = false;                            // who has submitted it, or an ancestor of it, wants it to end
+    bool writing = false;                           // evicted: how far it has come is being written
     std::optional<protocol::TaskDonePacket> ended;  // its end, which came meanwhile and could not be dealt with yet
   };
 
@@ -117,6 +118,10 @@ struct Task {
     return state == State::running || state == State::suspended || state == State::resting ||
            (state == State::scheduled && packet.resumed);
   }
+  // Its end, if nothing of it is on the machine.
+  protocol::TaskDonePacket end_unsent(Cycle now) const {
+    return {operation(), packet.progress.start.value_or(now), now, false, true};
+  }
   // It came through memory, with its TMD; or as a packet, and task management writes one if one is needed.
   bool brought() const { return origin == Origin::child || origin == Origin::tmdq; }
   bool taken_in() const { return origin == Origin::stream || origin == Origin::packet; }
@@ -148,6 +153,8 @@ class OpenTasks {
   }
 
   Task take(std::uint32_t operation);
+  // It, or one of those that have launched it, is to end.
+  bool doomed(const Task& task) const;
   void clear();
 
   // In the order of their operations.
@@ -166,6 +173,8 @@ class TaskLife {
  public:
   // A kernel of the host or of the packet processor has nothing more to wait for.
   virtual void task_due(Task task) = 0;
+  // The packet processor wants it to end, with all that it has launched. It may have ended.
+  virtual void task_killed(std::uint32_t operation) = 0;
   // A queue task of device code has come.
   virtual void task_placed(Task& task) = 0;
   // A queue task has its queue.

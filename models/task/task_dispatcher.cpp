@@ -146,6 +146,10 @@ void TaskDispatcher::on_share(const protocol::SubcontextPacket& packet) {
 void TaskDispatcher::enlist(Task& task) {
   shares_.use(task.packet.subcontext);
   task.listed = timebase_.now();
+  if (task.leave.killed) {
+    end(task, task.end_unsent(timebase_.now()));
+    return;
+  }
   lists_.join(task);
   dispatch();
 }
@@ -312,6 +316,7 @@ void TaskDispatcher::on_evicted(const protocol::EvictedPacket& packet, std::uint
       task.packet.resumed = true;
       task.packet.progress = packet.progress;
       task.packet.anew = packet.gone;
+      if (task.leave.killed && packet.gone) task.leave.ended = task.end_unsent(timebase_.now());
       task.leave.writing = records_.write_progress(task);
       if (!task.leave.writing) come_back(task);
     }
@@ -362,11 +367,13 @@ void TaskDispatcher::gone(const protocol::EvictedPacket& packet) {
   Task& task = tasks_.at(packet.operation);
   task.packet.anew = true;
   task.packet.progress.start = packet.progress.start;
+  if (task.leave.killed && task.state != State::running) return on_task_done(task.end_unsent(timebase_.now()), 0);
   if (task.state != State::running) return;
   table_.leave(task.operation());
   shares_.leave(task.packet.subcontext);
   task.state = State::suspended;
   task.evicted.back().until.reset();
+  if (task.leave.killed) return end(task, task.end_unsent(timebase_.now()));
   records_.leaves(task);
   lists_.expect();
   lists_.come_back(task);
@@ -375,20 +382,30 @@ void TaskDispatcher::gone(const protocol::EvictedPacket& packet) {
 
 void TaskDispatcher::on_task_done(const protocol::TaskDonePacket& done, std::uint32_t) {
   Task* found = tasks_.find(done.operation);
-  HEDDLE_CHECK(found != nullptr && found->runs(), "a task ended that does not run");
+  HEDDLE_CHECK(found != nullptr && (found->runs() || found->leave.killed), "a task ended that does not run");
   Task& task = *found;
   // A fault ends what was evicted as well; what memory is asked for it is answered first.
   const bool out = task.state != State::running && task.state != State::resting;
+  const auto ready = std::find(ready_.begin(), ready_.end(), done.operation);
   if (out && (task.leave.writing || task.state == State::scheduled || !lists_.remove(task))) {
     task.leave.ended = done;
+    if (ready == ready_.end()) return;
+    ready_.erase(ready);  // only a slot was missing, which it needs no more
+    (void)has_ended(task);
     return;
   }
   if (table_.leave(done.operation)) shares_.leave(task.packet.subcontext);
   end(task, done);
 }
 
+// One that was never sent begins and ends at once.
 void TaskDispatcher::end(Task& task, const protocol::TaskDonePacket& done) {
+  if (!task.runs()) {
+    task.state = State::running;
+    life_.task_sent(task);
+  }
   if (task.status != DoneStatus::faulted) task.status = done.faulted ? DoneStatus::faulted : DoneStatus::ok;
+  if (task.leave.killed && done.faulted) task.status = DoneStatus::aborted;
   if (done.rejected) task.status = DoneStatus::rejected;  // no domain can hold its CGAs (CWD-25)
   task.start = done.start;
   task.end = done.end;

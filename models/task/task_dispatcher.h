@@ -164,6 +164,7 @@ class TaskDispatcher final : private EventHandler {
   // A slot has become free.
   void on_credit(std::uint32_t);
   void on_evicted(const protocol::EvictedPacket& packet, std::uint32_t);
+  // From the distributor; or of a task that is killed and not on the machine.
   void on_task_done(const protocol::TaskDonePacket& done, std::uint32_t);
 
   // Sends what can be sent, and asks for the slots of others. To be called when something that keeps tasks waiting has

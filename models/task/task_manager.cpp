@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -122,6 +123,29 @@ void TaskManager::task_due(Task task) {
   }
 }
 
+// Its descendants are to end with it, for which it would wait. What one of these has launched and nobody has read yet
+// ends when it comes (task_ready()). Of what runs the distributor tells the end, also of an evicted task of which it
+// still knows, or whose notice that it does not is under way. The rest ends at once, or when it gets to its list.
+void TaskManager::task_killed(std::uint32_t operation) {
+  Task* top = tasks_.find(operation);
+  if (top == nullptr) return;
+  top->leave.killed = true;
+  std::vector<std::uint32_t> doomed;
+  tasks_.for_each([&](const Task& task) {
+    if (tasks_.doomed(task)) doomed.push_back(task.operation());
+  });
+  for (const std::uint32_t number : doomed) {
+    Task* task = tasks_.find(number);
+    if (task == nullptr || task->origin == Task::Origin::restored) continue;  // an SM ends what was saved
+    task->leave.killed = true;
+    if (task->runs()) grow_out_.send({number, 0, false, true});
+    const bool begins = task->state == Task::State::preparing || task->state == Task::State::run_over;
+    const bool known = task->state == Task::State::running || (task->runs() && !task->packet.anew);
+    if (!begins && !known) dispatcher_.on_task_done(task->end_unsent(timebase_.now()), 0);
+  }
+  ++timebase_.observation().progress;
+}
+
 void TaskManager::task_placed(Task& task) {
   queues_.submitted(task.queue->address);
   queues_.find(task);
@@ -129,6 +153,7 @@ void TaskManager::task_placed(Task& task) {
 
 // It is given a TMD if its program launches, or if all tasks have one. One that came through memory has it.
 void TaskManager::task_ready(Task& task) {
+  task.leave.killed = tasks_.doomed(task);
   if (task.brought()) {
     const arch::LaunchMemory memory = place_.memory_of(task);
     if (task.launches && memory.shared_contexts) {
@@ -168,7 +193,8 @@ void TaskManager::task_sent_again(Task& task) {
 
 // A task with a TMD has completed only once its descendants have (TSK-10).
 void TaskManager::task_run_over(Task& task) {
-  if (task.of_host() && task.status != DoneStatus::rejected) streams_.note_start(task);
+  const bool ended_well = task.status != DoneStatus::rejected && task.status != DoneStatus::aborted;
+  if (task.of_host() && ended_well) streams_.note_start(task);
   task.state = Task::State::run_over;
   if (task.queue) queues_.end(task);
   task.queue.reset();  // another task may have it now
@@ -202,46 +228,45 @@ void TaskManager::finish(std::uint32_t operation, Cycle end) {
 }
 
 void TaskManager::chain_effect(const ChainEffect& effect) {
-  std::visit(
-      Visitor{[this](const ChildRead& task) { read(task); }, [this](const RecordPrepared& record) { prepared(record); },
-              [this](const RecordRead& record) {
-                Task& task = tasks_.at(record.task);
-                dispatcher_.fetched(task, records_.take_over(task, record));
-              },
-              [this](const ProgressWritten& progress) { dispatcher_.come_back(tasks_.at(progress.task)); },
-              [this](const ChildReady& ready) { launcher_.ready(ready); },
-              [this](const TaskCompleted& completed) {
-                const Task* task = tasks_.of_record(completed.record);
-                if (task == nullptr) return;
-                finish(task->operation(), timebase_.now());
-                dispatcher_.dispatch();  // it may have kept a record, for want of which others were not evicted
-              },
-              [this](const WakeContext& context) { launcher_.wake(context); },
-              [this](const RestoreCta& cta) { launcher_.restore(cta); },
-              [this](const RestoreCga& cga) { launcher_.restore(cga); },
-              [this](const MarkOver& mark) {
-                launcher_.forget(mark.record);
-                events_.over(mark);
-              },
-              [this](const EventAwaited& wait) {
-                launcher_.forget(wait.record);
-                events_.awaited(wait);
-              },
-              [this](const QueueFound& queue) { queues_.found(queue); },
-              [this](const QueueClosed& queue) { queues_.closed(queue); },
-              [this](const ContextClosed& context) {
-                if (const Task* task = tasks_.of_record(context.record)) queues_.context_closed(*task);
-              },
-              [this](const DescriptorRead& read) { streams_.front().fetched(read.operation); },
-              [this](const EndReported& end) { ends_.reported(end.operation); },
-              [this](const AccessFailed& access) { launcher_.failed(access); }},
-      effect);
-}
-
-void TaskManager::read(const ChildRead& effect) {
-  if (!arch::is_host_owner(effect.parent)) return launcher_.read(effect, true);
-  const std::uint32_t operation = child_record(effect.line).operation();
-  launcher_.read(effect, streams_.all_pushed().awaits(operation, effect.record) && tasks_.find(operation) == nullptr);
+  std::visit(Visitor{[this](const ChildRead& task) {
+                       const bool of_host = arch::is_host_owner(task.parent);
+                       const std::uint32_t operation = of_host ? child_record(task.line).operation() : 0;
+                       const bool awaited = streams_.all_pushed().awaits(operation, task.record);
+                       launcher_.read(task, !of_host || (awaited && tasks_.find(operation) == nullptr));
+                     },
+                     [this](const RecordPrepared& record) { prepared(record); },
+                     [this](const RecordRead& record) {
+                       Task& task = tasks_.at(record.task);
+                       dispatcher_.fetched(task, records_.take_over(task, record));
+                     },
+                     [this](const ProgressWritten& progress) { dispatcher_.come_back(tasks_.at(progress.task)); },
+                     [this](const ChildReady& ready) { launcher_.ready(ready); },
+                     [this](const TaskCompleted& completed) {
+                       const Task* task = tasks_.of_record(completed.record);
+                       if (task == nullptr) return;
+                       finish(task->operation(), timebase_.now());
+                       dispatcher_.dispatch();  // it may have kept a record, for want of which others were not evicted
+                     },
+                     [this](const WakeContext& context) { launcher_.wake(context); },
+                     [this](const RestoreCta& cta) { launcher_.restore(cta); },
+                     [this](const RestoreCga& cga) { launcher_.restore(cga); },
+                     [this](const MarkOver& mark) {
+                       launcher_.forget(mark.record);
+                       events_.over(mark);
+                     },
+                     [this](const EventAwaited& wait) {
+                       launcher_.forget(wait.record);
+                       events_.awaited(wait);
+                     },
+                     [this](const QueueFound& queue) { queues_.found(queue); },
+                     [this](const QueueClosed& queue) { queues_.closed(queue); },
+                     [this](const ContextClosed& context) {
+                       if (const Task* task = tasks_.of_record(context.record)) queues_.context_closed(*task);
+                     },
+                     [this](const DescriptorRead& read) { streams_.front().fetched(read.operation); },
+                     [this](const EndReported& end) { ends_.reported(end.operation); },
+                     [this](const AccessFailed& access) { launcher_.failed(access); }},
+             effect);
 }
 
 void TaskManager::prepared(const RecordPrepared& effect) {

@@ -65,6 +65,7 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
 
  private:
   void task_due(Task task) override;
+  void task_killed(std::uint32_t operation) override;
   void task_placed(Task& task) override;
   void task_ready(Task& task) override;
   void task_rejected(Task& task) override;
@@ -74,7 +75,6 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   void task_ended(Task& task) override;
   void chain_effect(const ChainEffect& effect) override;
 
-  void read(const ChildRead& effect);
   void prepared(const RecordPrepared& effect);
   void finish(std::uint32_t operation, Cycle end);
 

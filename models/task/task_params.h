@@ -89,6 +89,7 @@ struct StreamStats : StatGroup {
   Counter& holds = counter("holds", "operations", "copies and fills that have ended");
   Counter& rejected = counter("rejected", "kernels", "kernels that can never run on this machine");
   Counter& faulted = counter("faulted", "kernels", "kernels that a fault ended");
+  Counter& aborted = counter("aborted", "kernels", "kernels that were killed with their queue");
   Gauge& open = gauge("open", "operations", "operations and dispatches taken in and not ended");
   Histogram& launch_latency =
       histogram("launch_latency", "ns",
@@ -101,6 +102,7 @@ struct StreamStats : StatGroup {
     kernels.add(status == protocol::DoneStatus::ok ? 1 : 0);
     rejected.add(status == protocol::DoneStatus::rejected ? 1 : 0);
     faulted.add(status == protocol::DoneStatus::faulted ? 1 : 0);
+    aborted.add(status == protocol::DoneStatus::aborted ? 1 : 0);
   }
 };
 

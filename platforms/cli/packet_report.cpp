@@ -200,7 +200,7 @@ void write_packets(const RunOutcome& outcome, const std::string& path) {
   std::string text =
       "gpu,kernel,operation,queue,packet,type,kernel_in_packet,kernels_in_packet,status,begin_ns,doorbell_ns,fetched_"
       "ns,"
-      "ready_ns,decoded_ns,dispatched_ns,started_ns,ended_ns,cleaned_ns\n";
+      "ready_ns,decoded_ns,dispatched_ns,started_ns,ended_ns,cleaned_ns,reason\n";
   for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
     const workload::Workload& workload = outcome.inputs->workloads[i];
     for (const PacketLaunch& launch : outcome.result.jobs[i].launches) {
@@ -209,7 +209,8 @@ void write_packets(const RunOutcome& outcome, const std::string& path) {
                       quoted(workload.ops[launch.op].kernel.name), launch.op, launch.queue, launch.index,
                       type_name(launch.type), launch.kernel, launch.kernels, static_cast<std::uint32_t>(launch.status));
       for (const double ns : launch.times) text += fmt::format(",{:.3f}", ns);
-      text += '\n';
+      const char* reason = launch.reason == arch::Reason::none ? "" : arch::reason_text(launch.reason);
+      text += "," + quoted(reason) + "\n";
     }
   }
   write_text(text, path);

@@ -15,8 +15,15 @@ enum heddle_status heddle_device_open(struct heddle_device* device, const struct
                         heddle_read32(device, HEDDLE_REG_COPY_CHANNELS, &device->copy_channels) &&
                         heddle_read64(device, HEDDLE_REG_MEMORY_BYTES, &device->memory) &&
                         heddle_read32(device, HEDDLE_REG_CLOCK_MHZ, &device->clock_mhz) &&
+                        heddle_read32(device, HEDDLE_REG_CLOCK_PERIOD, &device->clock_period) &&
+                        heddle_read64(device, HEDDLE_REG_TIMESTAMP_RATE, &device->timestamp_rate) &&
+                        heddle_read32(device, HEDDLE_REG_DOORBELL_PAGE, &device->doorbell_page) &&
                         heddle_read32(device, HEDDLE_REG_THREADS_LIMIT, &device->threads_limit) &&
                         heddle_read32(device, HEDDLE_REG_SHARED_LIMIT, &device->shared_limit));
+}
+
+enum heddle_status heddle_device_timestamp(const struct heddle_device* device, uint64_t* ticks) {
+  return heddle_checked(heddle_read64(device, HEDDLE_REG_TIMESTAMP, ticks));
 }
 
 enum heddle_status heddle_device_interrupts(const struct heddle_device* device, uint32_t* status) {
@@ -50,10 +57,23 @@ enum heddle_status heddle_device_reset(const struct heddle_device* device) {
   }
 }
 
+const char* heddle_reason_text(uint32_t reason) {
+  switch (reason) {
+#define HEDDLE_REASON_CASE(number, text) \
+  case number:                           \
+    return text;
+    HEDDLE_REASON_TEXTS(HEDDLE_REASON_CASE)
+#undef HEDDLE_REASON_CASE
+    default:
+      return "unknown reason";
+  }
+}
+
 enum heddle_status heddle_device_error(const struct heddle_device* device, struct heddle_error* error) {
   return heddle_checked(heddle_read32(device, HEDDLE_REG_ERROR_COUNT, &error->count) &&
                         heddle_read32(device, HEDDLE_REG_ERROR_QUEUE, &error->queue) &&
                         heddle_read32(device, HEDDLE_REG_ERROR_STATUS, &error->status) &&
+                        heddle_read32(device, HEDDLE_REG_ERROR_REASON, &error->reason) &&
                         heddle_read32(device, HEDDLE_REG_ERROR_KERNEL, &error->kernel) &&
                         heddle_read64(device, HEDDLE_REG_ERROR_INDEX, &error->index));
 }

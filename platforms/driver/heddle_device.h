@@ -1,7 +1,7 @@
 /* The device as its host sees it: registers, queues, signals. All state is in structs that the caller owns.
  *
- * Threads: functions for different queues may run at the same time if the callbacks allow it. Of one queue,
- * heddle_queue_reserve() is for one thread at a time; what has been reserved may be published by several. */
+ * Threads: functions for different queues may run at the same time if the callbacks allow it. Producers of one queue,
+ * threads or processes, have a struct heddle_queue each, and share the ring and its two indices in memory. */
 #ifndef HEDDLE_DEVICE_H
 #define HEDDLE_DEVICE_H
 
@@ -31,7 +31,16 @@ struct heddle_bus {
   void (*relax)(void* context);
   /* Stores before it are seen before those after it. */
   void (*barrier)(void* context);
+  /* Changes of an aligned 64-bit word of memory as one, for all that share it, and ordered with what is around them.
+   * `old`: what was there. For the write indices of queues; where memory can be reached by a pointer, these are
+   * heddle_word_fetch_add() and heddle_word_compare_exchange(). */
+  bool (*fetch_add)(void* context, uint64_t address, uint64_t value, uint64_t* old);
+  bool (*compare_exchange)(void* context, uint64_t address, uint64_t expected, uint64_t value, uint64_t* old);
 };
+
+/* The same with the atomics of C11, for a word at a pointer. The result is what was there. */
+uint64_t heddle_word_fetch_add(void* word, uint64_t value);
+uint64_t heddle_word_compare_exchange(void* word, uint64_t expected, uint64_t value);
 
 /* Limits of waiting are numbers of looks; 0: wait for ever. */
 
@@ -47,11 +56,16 @@ struct heddle_device {
   uint32_t copy_channels;
   uint64_t memory; /* bytes */
   uint32_t clock_mhz;
-  uint32_t threads_limit; /* of a workgroup */
-  uint32_t shared_limit;  /* bytes of a workgroup */
+  uint32_t clock_period;   /* ps, as simulated */
+  uint64_t timestamp_rate; /* ticks in a second */
+  uint32_t doorbell_page;  /* bytes */
+  uint32_t threads_limit;  /* of a workgroup */
+  uint32_t shared_limit;   /* bytes of a workgroup */
 };
 /* Reads identification and configuration. HEDDLE_NO_DEVICE, HEDDLE_VERSION (another major version), HEDDLE_BUS. */
 enum heddle_status heddle_device_open(struct heddle_device* device, const struct heddle_bus* bus);
+/* Now, in ticks: the clock of the time stamps of signals. */
+enum heddle_status heddle_device_timestamp(const struct heddle_device* device, uint64_t* ticks);
 /* Interrupts: bits are HEDDLE_INT_*_MASK. `status` has those that are pending, masked or not. */
 enum heddle_status heddle_device_interrupts(const struct heddle_device* device, uint32_t* status);
 /* The line goes up for pending bits that are in `mask`. */
@@ -68,9 +82,12 @@ struct heddle_error {
   uint32_t count;  /* errors since the reset; of a queue: 0 or 1 */
   uint32_t queue;  /* HEDDLE_NO_QUEUE: none */
   uint32_t status; /* enum heddle_hsa */
+  uint32_t reason; /* enum heddle_reason */
   uint32_t kernel; /* of a condensed packet: which */
   uint64_t index;  /* of the packet */
 };
+/* A sentence for people: "kernarg is not aligned to 16 bytes". Of other numbers: "unknown reason". */
+const char* heddle_reason_text(uint32_t reason);
 /* The latest error of any queue. */
 enum heddle_status heddle_device_error(const struct heddle_device* device, struct heddle_error* error);
 
@@ -125,35 +142,54 @@ enum heddle_status heddle_max_active_clusters(const struct heddle_device* device
 
 /* Queues (PKT-01) */
 
-#define HEDDLE_MIN_QUEUE UINT32_C(2) /* packets */
+#define HEDDLE_MIN_QUEUE UINT32_C(1) /* packets */
 #define HEDDLE_MAX_QUEUE (UINT32_C(1) << 20)
 
 struct heddle_queue_setup {
   uint64_t ring;       /* unified address of size * 64 bytes; a multiple of 64 */
   uint32_t size;       /* packets: a power of two, HEDDLE_MIN_QUEUE to HEDDLE_MAX_QUEUE */
   uint64_t read_index; /* unified address of 8 bytes for the read index; a multiple of 8; 0: the register is read */
-  uint64_t first;      /* index of the first packet */
-  int32_t priority;    /* larger is more urgent */
-  uint8_t subcontext;
+  /* Unified address of 8 bytes for the write index, a multiple of 8, in memory that all producers reach: the index of
+   * the next slot that nobody has reserved. The device does not look at it. */
+  uint64_t write_index;
+  uint64_t first;     /* index of the first packet */
+  int32_t priority;   /* larger is more urgent */
+  uint8_t subcontext; /* whose it is: its doorbell is in the page of that subcontext */
 };
 
 struct heddle_queue {
   const struct heddle_device* device;
   uint32_t number;
   struct heddle_queue_setup setup;
-  uint64_t write_index; /* of the next slot that is reserved */
-  uint64_t read_index;  /* as last seen: the packets before it have been taken */
+  uint64_t read_index; /* as last seen: the packets before it have been taken */
+  bool attached;       /* by heddle_queue_attach(): registers other than the doorbell are not used */
 };
 
-/* Makes every slot invalid, sets the registers, opens the queue and waits until it is active. HEDDLE_INVALID,
- * HEDDLE_BUSY (not closed), HEDDLE_QUEUE_ERROR (the device refused), HEDDLE_TIMEOUT, HEDDLE_BUS. */
+/* Makes every slot invalid, sets both indices and the registers, opens the queue and waits until it is active.
+ * HEDDLE_INVALID, HEDDLE_BUSY (not closed), HEDDLE_QUEUE_ERROR (the device refused), HEDDLE_TIMEOUT, HEDDLE_BUS. */
 enum heddle_status heddle_queue_create(struct heddle_queue* queue, const struct heddle_device* device, uint32_t number,
                                        const struct heddle_queue_setup* setup, uint64_t limit);
+/* Another producer's handle of a queue that is open with that setup, whose read index is in memory. Nothing is changed,
+ * and from then on nothing but memory and the doorbell is used, so that a process needs no more of BAR0 than the page
+ * of its subcontext: `device` can be a copy with a bus of the process's own. HEDDLE_INVALID. */
+enum heddle_status heddle_queue_attach(struct heddle_queue* queue, const struct heddle_device* device, uint32_t number,
+                                       const struct heddle_queue_setup* setup);
+/* Nothing more of the queue is begun, and what runs is killed; waits until all of it has ended. Completion signals of
+ * packets that had not ended do not change, and whatever is put into the ring later is ignored. The queue is inactive
+ * then, and is to be destroyed. HEDDLE_TIMEOUT: it goes on. */
+enum heddle_status heddle_queue_inactivate(struct heddle_queue* queue, uint64_t limit);
 /* Closes and waits until kernels that were launched have ended. Packets that were not launched are dropped. An agent
  * packet that is held for the host has been launched: the queue stays open until heddle_queue_agent_done(). So finish
  * it first, or give a limit: after HEDDLE_TIMEOUT the queue goes on closing, and destroying it again waits again. */
 enum heddle_status heddle_queue_destroy(struct heddle_queue* queue, uint64_t limit);
 
+/* The write index, as the HSA runtime has it; `old`: as it was. Whoever adds has reserved the slots from `old` on, and
+ * waits until the ring has room for them before it writes there. A store is for queues with one producer. */
+enum heddle_status heddle_queue_load_write_index(const struct heddle_queue* queue, uint64_t* index);
+enum heddle_status heddle_queue_store_write_index(const struct heddle_queue* queue, uint64_t index);
+enum heddle_status heddle_queue_add_write_index(const struct heddle_queue* queue, uint64_t count, uint64_t* old);
+enum heddle_status heddle_queue_cas_write_index(const struct heddle_queue* queue, uint64_t expected, uint64_t index,
+                                                uint64_t* old);
 /* `count` slots: `index` and those after it. HEDDLE_FULL: not yet; HEDDLE_INVALID: more than the ring has. */
 enum heddle_status heddle_queue_reserve(struct heddle_queue* queue, uint32_t count, uint64_t* index);
 /* Puts a packet into a reserved slot: body first, then the 16 bits of the header, which publish it. Slots may be
@@ -165,11 +201,12 @@ enum heddle_status heddle_queue_write_body(const struct heddle_queue* queue, uin
                                            const struct heddle_packet* packet);
 enum heddle_status heddle_queue_write_header(const struct heddle_queue* queue, uint64_t index,
                                              const struct heddle_packet* packet);
-/* Rings the doorbell: packets up to `index` are there, or will be. A smaller index than before changes nothing. */
+/* Rings the doorbell: the device looks for packets. To be called after they have been published; the device looks at no
+ * ring without a doorbell. Any value will do; `index` of the last packet lets it read those before it side by side. */
 enum heddle_status heddle_queue_ring(const struct heddle_queue* queue, uint64_t index);
 /* All of it, for `count` packets, with a doorbell at the end and whenever the ring is full. Waits for room.
  * `index` (may be null): of the last packet. HEDDLE_QUEUE_ERROR: the queue is not active; HEDDLE_TIMEOUT. In both cases
- * packets before write_index have been published.
+ * packets of it may have been published; the rest has not been reserved.
  * The state of the queue is read once at the beginning, and again while the ring is full. HEDDLE_OK says that the
  * packets were published, not that they will run: one that is bad, or was before them in the queue, stops the queue
  * later. See heddle_signal_wait(). */
@@ -182,22 +219,29 @@ enum heddle_status heddle_queue_get_state(const struct heddle_queue* queue, enum
 /* Why the queue stopped; `count` is 0 if it has not. */
 enum heddle_status heddle_queue_error(const struct heddle_queue* queue, struct heddle_error* error);
 
-/* An agent packet that the device holds for the host. HEDDLE_EMPTY: none. */
+/* The next agent packet that the device has for the host, which takes it. HEDDLE_EMPTY: none. Several may be taken
+ * before one is done. For one thread at a time. */
 enum heddle_status heddle_queue_take_agent(const struct heddle_queue* queue, uint64_t* index,
                                            struct heddle_agent* agent);
-/* It is done; `hsa` other than HEDDLE_HSA_SUCCESS: with that error. */
-enum heddle_status heddle_queue_agent_done(const struct heddle_queue* queue, uint32_t hsa);
+/* One that was taken is done; `hsa` other than HEDDLE_HSA_SUCCESS: with that error. For one thread at a time. */
+enum heddle_status heddle_queue_agent_done(const struct heddle_queue* queue, uint64_t index, uint32_t hsa);
 
-/* Signals: 64-bit values in memory at multiples of 32 */
+/* Signals: 64-bit values in memory at multiples of 32; of 64, with time stamps */
 
 #define HEDDLE_SIGNAL_BYTES 32u
-#define HEDDLE_SIGNAL_INTERRUPT UINT64_C(1) /* bit of the handle: a change raises the interrupt */
+#define HEDDLE_STAMPED_SIGNAL_BYTES 64u
+/* Bits of the handle: a change raises the interrupt; the device writes when the packet's work began and ended. */
+#define HEDDLE_SIGNAL_INTERRUPT UINT64_C(1)
+#define HEDDLE_SIGNAL_TIMESTAMPS UINT64_C(2)
 
 /* `mailbox` and `event_id` are for handles with HEDDLE_SIGNAL_INTERRUPT: when the value changes, the id is written to
  * the mailbox (0: none) and appears in heddle_device_event(). HEDDLE_INVALID: a handle of 0 or misaligned. */
 enum heddle_status heddle_signal_init(const struct heddle_bus* bus, uint64_t handle, int64_t value, uint64_t mailbox,
                                       uint32_t event_id);
 enum heddle_status heddle_signal_load(const struct heddle_bus* bus, uint64_t handle, int64_t* value);
+/* Ticks between which the packet's kernels ran, of a handle with HEDDLE_SIGNAL_TIMESTAMPS whose value has changed.
+ * HEDDLE_INVALID: another handle. */
+enum heddle_status heddle_signal_times(const struct heddle_bus* bus, uint64_t handle, uint64_t* start, uint64_t* end);
 enum heddle_status heddle_signal_store(const struct heddle_bus* bus, uint64_t handle, int64_t value);
 
 enum heddle_condition { HEDDLE_EQUAL, HEDDLE_NOT_EQUAL, HEDDLE_LESS, HEDDLE_AT_LEAST };

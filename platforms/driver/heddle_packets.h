@@ -54,7 +54,7 @@ struct heddle_dispatch {
   uint16_t workgroup[3];      /* work-items; 1 in dimensions that are not used */
   uint32_t grid[3];           /* work-items; at least a workgroup */
   uint32_t private_segment;   /* bytes per work-item */
-  uint32_t group_segment;     /* bytes per workgroup */
+  uint32_t group_segment;     /* bytes per workgroup: all of its shared memory, static and dynamic */
   uint64_t kernel_object;     /* device address of a kernel object */
   uint64_t kernarg;           /* device address, a multiple of 16; 0: none */
   uint64_t completion_signal; /* handle; 0: none */
@@ -87,7 +87,8 @@ void heddle_packet_kernel(struct heddle_packet* packet, const struct heddle_disp
 enum heddle_status heddle_packet_reference(struct heddle_packet* packet, const struct heddle_dispatch* dispatch,
                                            unsigned entry);
 
-/* Waits until all (any: HEDDLE_PACKET_BARRIER_OR) of `count` signals are 0; handles of 0 do not count.
+/* Waits until all (any: HEDDLE_PACKET_BARRIER_OR) of `count` signals are 0. A handle of 0 is a dependency that is
+ * satisfied for AND, and one that never is for OR: the device refuses an OR with no other.
  * HEDDLE_INVALID: another type, or more than HEDDLE_BARRIER_SIGNALS. */
 enum heddle_status heddle_packet_barrier(struct heddle_packet* packet, enum heddle_packet_type type, uint8_t scopes,
                                          const uint64_t* signals, unsigned count, uint64_t completion_signal);

@@ -1,10 +1,24 @@
+#include <stdatomic.h>
+
 #include "access.h"
+
+uint64_t heddle_word_fetch_add(void* word, uint64_t value) {
+  return atomic_fetch_add_explicit((_Atomic uint64_t*)word, value, memory_order_acq_rel);
+}
+
+uint64_t heddle_word_compare_exchange(void* word, uint64_t expected, uint64_t value) {
+  (void)atomic_compare_exchange_strong_explicit((_Atomic uint64_t*)word, &expected, value, memory_order_acq_rel,
+                                                memory_order_acquire);
+  return expected;
+}
 
 static bool is_valid(const struct heddle_device* device, uint32_t number, const struct heddle_queue_setup* setup) {
   if (number >= device->queues || number >= HEDDLE_MAX_QUEUES) return false;
   if (setup->size < HEDDLE_MIN_QUEUE || setup->size > HEDDLE_MAX_QUEUE) return false;
   if ((setup->size & (setup->size - 1)) != 0) return false;
-  return setup->ring % HEDDLE_PACKET_BYTES == 0 && setup->read_index % 8 == 0;
+  if (setup->ring % HEDDLE_PACKET_BYTES != 0 || setup->read_index % 8 != 0) return false;
+  if (setup->write_index == 0 || setup->write_index % 8 != 0 || setup->subcontext >= HEDDLE_SUBCONTEXTS) return false;
+  return device->bus.fetch_add != NULL && device->bus.compare_exchange != NULL;
 }
 
 static uint64_t slot(const struct heddle_queue* queue, uint64_t index) {
@@ -22,9 +36,10 @@ static bool clear(const struct heddle_queue* queue) {
   for (uint32_t i = 0; i < queue->setup.size; ++i) {
     if (!store(queue, slot(queue, i), invalid.bytes, HEDDLE_PACKET_BYTES)) return false;
   }
-  if (queue->setup.read_index == 0) return true;
   uint8_t first[8];
   heddle_put(first, queue->setup.first, 8);
+  if (!store(queue, queue->setup.write_index, first, sizeof first)) return false;
+  if (queue->setup.read_index == 0) return true;
   return store(queue, queue->setup.read_index, first, sizeof first);
 }
 
@@ -57,8 +72,8 @@ enum heddle_status heddle_queue_create(struct heddle_queue* queue, const struct 
   queue->device = device;
   queue->number = number;
   queue->setup = *setup;
-  queue->write_index = setup->first;
   queue->read_index = setup->first;
+  queue->attached = false;
   enum heddle_queue_state state = HEDDLE_QUEUE_STATE_CLOSED;
   enum heddle_status status = heddle_queue_get_state(queue, &state);
   if (status != HEDDLE_OK) return status;
@@ -76,14 +91,36 @@ enum heddle_status heddle_queue_create(struct heddle_queue* queue, const struct 
   }
 }
 
-enum heddle_status heddle_queue_destroy(struct heddle_queue* queue, uint64_t limit) {
-  if (!command(queue, HEDDLE_QUEUE_COMMAND_CLOSE)) return HEDDLE_BUS;
+enum heddle_status heddle_queue_attach(struct heddle_queue* queue, const struct heddle_device* device, uint32_t number,
+                                       const struct heddle_queue_setup* setup) {
+  if (!is_valid(device, number, setup) || setup->read_index == 0) return HEDDLE_INVALID;
+  queue->device = device;
+  queue->number = number;
+  queue->setup = *setup;
+  queue->read_index = setup->first;
+  queue->attached = true;
+  return HEDDLE_OK;
+}
+
+/* Until the queue is in one of two states. */
+static enum heddle_status wait_for(const struct heddle_queue* queue, enum heddle_queue_state one,
+                                   enum heddle_queue_state other, uint64_t limit) {
   for (uint64_t looks = 0;;) {
     enum heddle_queue_state state = HEDDLE_QUEUE_STATE_CLOSED;
     const enum heddle_status status = heddle_queue_get_state(queue, &state);
-    if (status != HEDDLE_OK || state == HEDDLE_QUEUE_STATE_CLOSED) return status;
+    if (status != HEDDLE_OK || state == one || state == other) return status;
     if (!heddle_relax(&queue->device->bus, &looks, limit)) return HEDDLE_TIMEOUT;
   }
+}
+
+enum heddle_status heddle_queue_inactivate(struct heddle_queue* queue, uint64_t limit) {
+  if (!command(queue, HEDDLE_QUEUE_COMMAND_INACTIVATE)) return HEDDLE_BUS;
+  return wait_for(queue, HEDDLE_QUEUE_STATE_INACTIVE, HEDDLE_QUEUE_STATE_CLOSED, limit);
+}
+
+enum heddle_status heddle_queue_destroy(struct heddle_queue* queue, uint64_t limit) {
+  if (!command(queue, HEDDLE_QUEUE_COMMAND_CLOSE)) return HEDDLE_BUS;
+  return wait_for(queue, HEDDLE_QUEUE_STATE_CLOSED, HEDDLE_QUEUE_STATE_CLOSED, limit);
 }
 
 enum heddle_status heddle_queue_taken(struct heddle_queue* queue, uint64_t* read_index) {
@@ -99,21 +136,51 @@ enum heddle_status heddle_queue_taken(struct heddle_queue* queue, uint64_t* read
   return HEDDLE_OK;
 }
 
-static bool has_room(const struct heddle_queue* queue, uint32_t count) {
-  return queue->write_index - queue->read_index + count <= queue->setup.size;
+static bool has_room(const struct heddle_queue* queue, uint64_t index, uint32_t count) {
+  return index - queue->read_index + count <= queue->setup.size;
+}
+
+enum heddle_status heddle_queue_load_write_index(const struct heddle_queue* queue, uint64_t* index) {
+  return heddle_queue_add_write_index(queue, 0, index);
+}
+
+enum heddle_status heddle_queue_store_write_index(const struct heddle_queue* queue, uint64_t index) {
+  uint8_t bytes[8];
+  heddle_put(bytes, index, 8);
+  return heddle_checked(store(queue, queue->setup.write_index, bytes, sizeof bytes));
+}
+
+enum heddle_status heddle_queue_add_write_index(const struct heddle_queue* queue, uint64_t count, uint64_t* old) {
+  const struct heddle_bus* const bus = &queue->device->bus;
+  return heddle_checked(bus->fetch_add(bus->context, queue->setup.write_index, count, old));
+}
+
+enum heddle_status heddle_queue_cas_write_index(const struct heddle_queue* queue, uint64_t expected, uint64_t index,
+                                                uint64_t* old) {
+  const struct heddle_bus* const bus = &queue->device->bus;
+  return heddle_checked(bus->compare_exchange(bus->context, queue->setup.write_index, expected, index, old));
 }
 
 enum heddle_status heddle_queue_reserve(struct heddle_queue* queue, uint32_t count, uint64_t* index) {
   if (count == 0 || count > queue->setup.size) return HEDDLE_INVALID;
-  if (!has_room(queue, count)) {
-    uint64_t taken = 0;
-    const enum heddle_status status = heddle_queue_taken(queue, &taken);
-    if (status != HEDDLE_OK) return status;
-    if (!has_room(queue, count)) return HEDDLE_FULL;
+  uint64_t at = 0;
+  enum heddle_status status = heddle_queue_load_write_index(queue, &at);
+  while (status == HEDDLE_OK) {
+    if (!has_room(queue, at, count)) {
+      uint64_t taken = 0;
+      status = heddle_queue_taken(queue, &taken);
+      if (status != HEDDLE_OK) return status;
+      if (!has_room(queue, at, count)) return HEDDLE_FULL;
+    }
+    uint64_t old = 0;
+    status = heddle_queue_cas_write_index(queue, at, at + count, &old);
+    if (status == HEDDLE_OK && old == at) {
+      *index = at;
+      return HEDDLE_OK;
+    }
+    at = old; /* another producer was faster */
   }
-  *index = queue->write_index;
-  queue->write_index += count;
-  return HEDDLE_OK;
+  return status;
 }
 
 enum heddle_status heddle_queue_write_body(const struct heddle_queue* queue, uint64_t index,
@@ -135,10 +202,12 @@ enum heddle_status heddle_queue_publish(const struct heddle_queue* queue, uint64
 
 enum heddle_status heddle_queue_ring(const struct heddle_queue* queue, uint64_t index) {
   heddle_barrier(&queue->device->bus);
-  return heddle_checked(heddle_write64(queue->device, HEDDLE_REG_DOORBELL(queue->number), index));
+  const uint32_t page = queue->setup.subcontext * queue->device->doorbell_page;
+  return heddle_checked(heddle_write64(queue->device, HEDDLE_REG_DOORBELL(queue->number) + page, index));
 }
 
 static enum heddle_status check_active(const struct heddle_queue* queue) {
+  if (queue->attached) return HEDDLE_OK;
   enum heddle_queue_state state = HEDDLE_QUEUE_STATE_ACTIVE;
   const enum heddle_status status = heddle_queue_get_state(queue, &state);
   if (status != HEDDLE_OK) return status;
@@ -158,19 +227,21 @@ static enum heddle_status wait_for_room(struct heddle_queue* queue, uint64_t lim
 enum heddle_status heddle_queue_submit(struct heddle_queue* queue, const struct heddle_packet* packets, uint32_t count,
                                        uint64_t limit, uint64_t* index) {
   const enum heddle_status active = check_active(queue);
-  if (active != HEDDLE_OK) return active;
-  uint64_t at = queue->write_index - 1;
+  if (active != HEDDLE_OK || count == 0) return active;
+  uint64_t at = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    enum heddle_status status = heddle_queue_reserve(queue, 1, &at);
+    uint64_t next = 0;
+    enum heddle_status status = heddle_queue_reserve(queue, 1, &next);
     if (status == HEDDLE_FULL) {
-      if (i > 0) status = heddle_queue_ring(queue, queue->write_index - 1);
-      if (status == HEDDLE_FULL || status == HEDDLE_OK) status = wait_for_room(queue, limit, &at);
+      if (i > 0) status = heddle_queue_ring(queue, at);
+      if (status == HEDDLE_FULL || status == HEDDLE_OK) status = wait_for_room(queue, limit, &next);
     }
-    if (status == HEDDLE_OK) status = heddle_queue_publish(queue, at, &packets[i]);
+    if (status == HEDDLE_OK) status = heddle_queue_publish(queue, next, &packets[i]);
     if (status != HEDDLE_OK) return status;
+    at = next;
   }
   if (index != NULL) *index = at;
-  return count == 0 ? HEDDLE_OK : heddle_queue_ring(queue, at);
+  return heddle_queue_ring(queue, at);
 }
 
 enum heddle_status heddle_queue_error(const struct heddle_queue* queue, struct heddle_error* error) {
@@ -181,6 +252,7 @@ enum heddle_status heddle_queue_error(const struct heddle_queue* queue, struct h
   error->count = state == HEDDLE_QUEUE_STATE_ERROR ? 1 : 0;
   error->queue = queue->number;
   return heddle_checked(heddle_read32(device, HEDDLE_REG_QUEUE_ERROR_STATUS(queue->number), &error->status) &&
+                        heddle_read32(device, HEDDLE_REG_QUEUE_ERROR_REASON(queue->number), &error->reason) &&
                         heddle_read32(device, HEDDLE_REG_QUEUE_ERROR_KERNEL(queue->number), &error->kernel) &&
                         heddle_read64(device, HEDDLE_REG_QUEUE_ERROR_INDEX(queue->number), &error->index));
 }
@@ -190,7 +262,7 @@ enum heddle_status heddle_queue_take_agent(const struct heddle_queue* queue, uin
   const struct heddle_device* const device = queue->device;
   uint32_t state = 0;
   if (!heddle_read32(device, HEDDLE_REG_AGENT_STATE(queue->number), &state)) return HEDDLE_BUS;
-  if ((state & HEDDLE_AGENT_STATE_HELD_MASK) == 0) return HEDDLE_EMPTY;
+  if ((state & HEDDLE_AGENT_STATE_WAITING_MASK) == 0) return HEDDLE_EMPTY;
   if (!heddle_read64(device, HEDDLE_REG_AGENT_INDEX(queue->number), index)) return HEDDLE_BUS;
   struct heddle_packet packet;
   for (uint32_t word = 0; word < HEDDLE_AGENT_WORDS; ++word) {
@@ -198,9 +270,11 @@ enum heddle_status heddle_queue_take_agent(const struct heddle_queue* queue, uin
     if (!heddle_read64(device, HEDDLE_REG_AGENT_PACKET(queue->number, word), &value)) return HEDDLE_BUS;
     heddle_put(packet.bytes + 8 * word, value, 8);
   }
+  if (!heddle_write32(device, HEDDLE_REG_AGENT_TAKE(queue->number), 1)) return HEDDLE_BUS;
   return heddle_packet_read_agent(&packet, agent);
 }
 
-enum heddle_status heddle_queue_agent_done(const struct heddle_queue* queue, uint32_t hsa) {
-  return heddle_checked(heddle_write32(queue->device, HEDDLE_REG_AGENT_DONE(queue->number), hsa));
+enum heddle_status heddle_queue_agent_done(const struct heddle_queue* queue, uint64_t index, uint32_t hsa) {
+  return heddle_checked(heddle_write64(queue->device, HEDDLE_REG_AGENT_DONE_INDEX(queue->number), index) &&
+                        heddle_write32(queue->device, HEDDLE_REG_AGENT_DONE(queue->number), hsa));
 }

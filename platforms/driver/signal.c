@@ -1,19 +1,34 @@
 #include "access.h"
 
-static uint64_t address_of(uint64_t handle) { return handle & ~HEDDLE_SIGNAL_INTERRUPT; }
+#define START_AT 32u
 
-static bool is_valid(uint64_t handle) {
-  return address_of(handle) != 0 && address_of(handle) % HEDDLE_SIGNAL_BYTES == 0;
+static uint64_t address_of(uint64_t handle) { return handle & ~(HEDDLE_SIGNAL_INTERRUPT | HEDDLE_SIGNAL_TIMESTAMPS); }
+
+static bool is_stamped(uint64_t handle) { return (handle & HEDDLE_SIGNAL_TIMESTAMPS) != 0; }
+
+static size_t bytes_of(uint64_t handle) {
+  return is_stamped(handle) ? HEDDLE_STAMPED_SIGNAL_BYTES : HEDDLE_SIGNAL_BYTES;
 }
+
+static bool is_valid(uint64_t handle) { return address_of(handle) != 0 && address_of(handle) % bytes_of(handle) == 0; }
 
 enum heddle_status heddle_signal_init(const struct heddle_bus* bus, uint64_t handle, int64_t value, uint64_t mailbox,
                                       uint32_t event_id) {
   if (!is_valid(handle)) return HEDDLE_INVALID;
-  uint8_t bytes[HEDDLE_SIGNAL_BYTES] = {0};
+  uint8_t bytes[HEDDLE_STAMPED_SIGNAL_BYTES] = {0};
   heddle_put(bytes, (uint64_t)value, 8);
   heddle_put(bytes + 8, mailbox, 8);
   heddle_put(bytes + 16, event_id, 4);
-  return heddle_checked(bus->store(bus->context, address_of(handle), bytes, sizeof bytes));
+  return heddle_checked(bus->store(bus->context, address_of(handle), bytes, bytes_of(handle)));
+}
+
+enum heddle_status heddle_signal_times(const struct heddle_bus* bus, uint64_t handle, uint64_t* start, uint64_t* end) {
+  if (!is_valid(handle) || !is_stamped(handle)) return HEDDLE_INVALID;
+  uint8_t bytes[16];
+  if (!bus->load(bus->context, address_of(handle) + START_AT, bytes, sizeof bytes)) return HEDDLE_BUS;
+  *start = heddle_get(bytes, 8);
+  *end = heddle_get(bytes + 8, 8);
+  return HEDDLE_OK;
 }
 
 enum heddle_status heddle_signal_load(const struct heddle_bus* bus, uint64_t handle, int64_t* value) {

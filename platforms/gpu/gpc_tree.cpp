@@ -188,10 +188,12 @@ MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, 
       map(map_of(params)),
       owners(domain.observation()),
       bandwidth("bandwidth", domain, "memory.bandwidth"),
+      watch("watch", domain, "memory.watch", params.hub.latency),
       crossbar("crossbar", domain, "xbar", params.xbar, topology, map, &owners, {&bandwidth.table(), params.l2.queue}) {
   memory::SliceSurroundings around{
       &owners, {&bandwidth.table(), static_cast<double>(params.l2.memory_bandwidth), params.l2.limit_burst}};
   around.twin = {params.xbar.crossing, params.xbar.crossing_bandwidth * 2 / params.l2.slices, params.xbar.header_bytes};
+  around.watch = &watch;
   if (memory == DeviceMemory::own) {
     hbm = std::make_unique<memory::Hbm>("hbm", hbm_domain, "hbm", params.hbm, map.bytes(), map.slices(),
                                         &bandwidth.table(), params.machine.instances);

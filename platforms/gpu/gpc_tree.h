@@ -107,6 +107,7 @@ class MemorySystem : public sc_core::sc_module {
   const arch::AddressMap map;
   memory::OwnerAccounts owners;
   memory::BandwidthControl bandwidth;
+  memory::WriteWatch watch;
   memory::Crossbar crossbar;
   Children<memory::L2Slice> slices;
   std::unique_ptr<memory::Hbm> hbm;  // null if another memory is attached

@@ -46,7 +46,11 @@ constexpr std::uint32_t kApertureClient = 1;
 constexpr std::uint32_t kTaskClient = 2;
 constexpr std::uint32_t kFirstCopyClient = 3;  // then, with translation, the walkers of the MMU
 
-host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& topology) {
+// A cycle is a whole number of steps of the simulation's time resolution. Whoever reads times in cycles or a frequency
+// is told how far that is from what was asked for.
+constexpr double kClockTolerance = 2e-3;
+
+host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& topology, const Clock& clock) {
   host::DeviceIdentity identity;
   identity.sms = topology.sms();
   identity.gpcs = topology.gpcs();
@@ -54,6 +58,8 @@ host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& 
   identity.copy_engines = params.copy.engines;
   identity.memory = params.machine.memory;
   identity.clock_mhz = static_cast<std::uint32_t>(std::llround(params.machine.clock * 1e3));
+  identity.clock_period = static_cast<std::uint32_t>(std::llround(clock.period().to_seconds() * 1e12));
+  identity.doorbell_page = params.host.doorbell_page;
   identity.limits = params.sm.limits;
   return identity;
 }
@@ -113,6 +119,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   void wire();
   void wire_front_end();
   void wire_memory();
+  void report_rounding() const;
   void clear_records();
   std::uint64_t events_in(const arch::RecordPool& pool);
   void add_fault(const arch::FaultRecord& fault);
@@ -161,13 +168,14 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
                               params.sm.nested.save == sm::SavePolicy::wanted}),
       memory("memory", domain, memory_clock ? memory_clock->domain : domain, params, topology, kind),
       backdoor(memory),
-      host("host", domain, "host", params.host, identity_of(params, topology), *this),
+      host("host", domain, "host", params.host, identity_of(params, topology, domain.clock()), *this),
       hub("hub", domain, "hub", params.hub, memory.map,
           kFirstCopyClient + params.copy.engines + (params.mmu.enabled ? 1 : 0),
           {params.mmu.enabled, params.mmu.distance}),
       packets("packet", domain, "packet", params.packet, params.sm.limits, codes, *this, params.reference_tables()),
       copies("copy", domain, "copy", params.copy, params.machine.instances),
       batch(domain, params.sm.memory.l1_latency) {
+  report_rounding();
   observation.load_map.configure(topology.sms(), params.sm.limits.warps);
   // What tensor memory access units take for an address: a virtual one may lie above device memory.
   const std::uint64_t tensor_memory = params.mmu.enabled ? std::uint64_t{1} << arch::kVirtualBits : memory.map.bytes();
@@ -195,6 +203,16 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
   wire_memory();
   wire_front_end();
   backdoor.attach(mmu ? mmu->debug_out() : sm(0).memory_out);
+}
+
+void Gpu::Blocks::report_rounding() const {
+  const double asked = params.machine.clock;
+  const double simulated = 1e-9 / domain.clock().period().to_seconds();
+  if (std::abs(simulated / asked - 1) <= kClockTolerance) return;
+  const std::string text =
+      fmt::format("{}: a clock of {} GHz is simulated as {:.4g} GHz: time resolution {}", params.machine.device, asked,
+                  simulated, sc_core::sc_get_time_resolution().to_string());
+  SC_REPORT_INFO("/heddle/clock", text.c_str());
 }
 
 void Gpu::Blocks::wire() {
@@ -268,6 +286,7 @@ void Gpu::Blocks::wire_front_end() {
   packets.event_out.bind(host.event_in);
   packets.dispatch_out.bind(task.dispatch_in);
   task.dispatch_done_out.bind(packets.dispatch_done_in);
+  memory.watch.written_out.bind(packets.written_in);
   packets.copy_out.bind(copies.request_in(0));
   copies.done_out(0).bind(packets.copy_done_in);
   host.copy_out.bind(copies.request_in(1));

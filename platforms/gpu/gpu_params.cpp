@@ -206,7 +206,11 @@ void GpuParams::check() const {
     throw InputError(fmt::format("{} is {:#x}, but {:#x} bytes lie there", name, base, bytes),
                      "give 0 if the bus subtracts the base, else an address behind that many bytes");
   };
-  check_base("gpu.host.bar0", host.bar0, host::kBar0Bytes);
+  if ((host.doorbell_page & (host.doorbell_page - 1)) != 0) {
+    throw InputError(fmt::format("gpu.host.doorbell_page is {} bytes", host.doorbell_page),
+                     "pages are powers of two: 4096, 8192, 16384, 32768 or 65536");
+  }
+  check_base("gpu.host.bar0", host.bar0, host::bar0_bytes(host.doorbell_page));
   check_base("gpu.host.bar1", host.bar1, machine.memory);
   const arch::SmLimits& limits = sm.limits;
   if (limits.max_threads_per_cta > limits.threads) {

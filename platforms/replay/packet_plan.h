@@ -60,6 +60,7 @@ struct PacketLaunch {
   std::uint32_t kernels = 1;  // of the packet
   arch::PacketType type = arch::PacketType::kernel_dispatch;
   arch::HsaStatus status = arch::HsaStatus::success;
+  arch::Reason reason = arch::Reason::none;
   // The ends of its parts: the host begins to write, doorbell, fetched, ready, decoded, dispatched, started, ended,
   // cleaned.
   std::array<double, kParts + 1> times{};

@@ -54,7 +54,8 @@ void PacketResults::end(std::size_t op, const packet::PacketRecord& record, cons
   started_[op] = true;
   const bool kernel = record.type != arch::PacketType::vendor;
   if (kernel && t.ended > 0) {
-    PacketLaunch launch{op, record.queue, record.index, record.kernel, record.kernels, record.type, record.status, {}};
+    PacketLaunch launch{
+        op, record.queue, record.index, record.kernel, record.kernels, record.type, record.status, record.reason, {}};
     launch.times = {sent.begun,           ns_of_(t.doorbell), ns_of_(t.fetched), ns_of_(t.ready),  ns_of_(t.decoded),
                     ns_of_(t.dispatched), ns_of_(t.started),  ns_of_(t.ended),   ns_of_(t.cleaned)};
     launches_.push_back(launch);

@@ -208,7 +208,8 @@ void PacketSubmitter::write(std::uint32_t queue) {
 void PacketSubmitter::ring(std::uint32_t queue) {
   Queue& q = queues_[queue];
   q.rung = q.write_index;
-  registers.put(HEDDLE_REG_DOORBELL(queue), q.write_index - 1, 8);
+  const std::uint64_t page = registers.get(HEDDLE_REG_DOORBELL_PAGE, 4) * plan_.queues[queue].subcontext;
+  registers.put(HEDDLE_REG_DOORBELL(queue) + page, q.write_index - 1, 8);
 }
 
 void PacketSubmitter::kernel_dispatched(const packet::PacketRecord& record) {
@@ -236,6 +237,7 @@ void PacketSubmitter::stop(std::uint32_t queue) {
   Queue& q = queues_[queue];
   q.stopped = true;
   const auto status = static_cast<arch::HsaStatus>(registers.get(HEDDLE_REG_QUEUE_ERROR_STATUS(queue), 4));
+  const auto reason = static_cast<arch::Reason>(registers.get(HEDDLE_REG_QUEUE_ERROR_REASON(queue), 4));
   const std::uint64_t index = registers.get(HEDDLE_REG_QUEUE_ERROR_INDEX(queue), 8);
   const std::uint64_t kernel = registers.get(HEDDLE_REG_QUEUE_ERROR_KERNEL(queue), 4);
   const std::vector<std::size_t>& ops = plan_.queues[queue].ops;
@@ -252,9 +254,10 @@ void PacketSubmitter::stop(std::uint32_t queue) {
     bytes_.write(memory_.signals[*signal], &value, sizeof value);
   }
   const std::string name = q.write_index > index && !ended.empty() ? workload_.ops[ended.front()].kernel.name : "";
-  problems_.push_back(fmt::format("queue {} stopped at packet {}{}: {} ({:#x}); {} of its operations did not run{}",
+  problems_.push_back(fmt::format("queue {} stopped at packet {}{}: {} ({:#x}): {}; {} of its operations did not run{}",
                                   queue, index, kernel > 0 ? fmt::format(", kernel {} of it", kernel) : std::string(),
-                                  arch::status_text(status), static_cast<std::uint32_t>(status), ended.size(),
+                                  arch::status_text(status), static_cast<std::uint32_t>(status),
+                                  arch::reason_text(reason), ended.size(),
                                   name.empty() ? name : fmt::format(", the first of them {}", name)));
 }
 

@@ -10,6 +10,7 @@
 #include "cwd/tpc_quota.h"
 #include "gpu/gpu.h"
 #include "gpu/gpu_params.h"
+#include "host/host_interface.h"
 #include "protocol/packet_task.h"
 #include "replay/device_memory.h"
 #include "replay/initial_state.h"
@@ -289,6 +290,8 @@ void end_without_progress(SimulationResult& result, std::string how) {
 }
 
 void run(const std::vector<Machine>& machines, const SimulationOptions& options, SimulationResult& result) {
+  // What stops a queue is told with the results.
+  sc_core::sc_report_handler::set_actions(host::kQueueReport, sc_core::SC_DO_NOTHING);
   Slices slices;
   Watched watched(machines);
   ProgressWatch watch(options.limits, watched);

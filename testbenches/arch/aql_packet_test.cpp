@@ -2,6 +2,8 @@
 #include "arch/aql_packet.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,7 +39,7 @@ template <class Packet>
 HsaStatus status_of(const PacketBytes& bytes) {
   Packet packet;
   const HsaResult verdict = decode(bytes, packet);
-  CHECK(verdict.ok() == (std::string(verdict.why).empty()));
+  CHECK(verdict.ok() == (verdict.reason == heddle::arch::Reason::none));
   return verdict.status;
 }
 
@@ -77,6 +79,13 @@ PacketBytes good_dispatch(PacketType type) {
   KernelDispatch packet;
   packet.fields = {0x0A, 1, {64, 1, 1}, {128, 1, 1}, 0, 0, 0x1000, 0x2000, 0x40};
   return encode(packet, type);
+}
+
+// Of both types: an OR needs a signal that can satisfy it.
+BarrierPacket good_barrier() {
+  BarrierPacket packet;
+  packet.signals = {64, 0, 0, 0, 128};
+  return packet;
 }
 
 VendorPacket good_copy() {
@@ -125,7 +134,7 @@ TEST_CASE("packet types have the numbers of the HSA specification, and two of ou
   CHECK(number(PacketType::reference_dispatch) == 6);
   CHECK(number(PacketType::condensed_dispatch) == 7);
   check_types<KernelDispatch>(good_dispatch(PacketType::kernel_dispatch), {2, 6});
-  check_types<BarrierPacket>(encode(BarrierPacket{}, PacketType::barrier_and), {3, 5});
+  check_types<BarrierPacket>(encode(good_barrier(), PacketType::barrier_and), {3, 5});
   check_types<AgentDispatch>(encode(AgentDispatch{}), {4});
   check_types<VendorPacket>(encode(good_copy()), {0});
   PacketBytes condensed{7, 1};
@@ -233,7 +242,7 @@ TEST_CASE("every reserved bit that is set is a bad format", "[packet][PKT-09]") 
   check_reserved<KernelDispatch>(good_dispatch(PacketType::kernel_dispatch), {{10, 11}, {48, 55}});
   check_reserved<KernelDispatch>(good_dispatch(PacketType::reference_dispatch), {{48, 55}});
   check_reserved<BarrierPacket>(encode(BarrierPacket{}, PacketType::barrier_and), {{2, 7}, {48, 55}});
-  check_reserved<BarrierPacket>(encode(BarrierPacket{}, PacketType::barrier_or), {{2, 7}, {48, 55}});
+  check_reserved<BarrierPacket>(encode(good_barrier(), PacketType::barrier_or), {{2, 7}, {48, 55}});
   check_reserved<AgentDispatch>(encode(AgentDispatch{}), {{4, 7}, {48, 55}});
   VendorPacket vendor = good_copy();
   check_reserved<VendorPacket>(encode(vendor), {{3, 3}, {4, 7}, {32, 55}});
@@ -258,15 +267,40 @@ TEST_CASE("signals of barrier, agent and vendor packets are aligned", "[packet][
     for (std::uint64_t handle = 0; handle < 128; ++handle) {
       PacketBytes bytes = encode_it(good);
       oracle::set_number(bytes, at, 8, handle);
-      const bool aligned = handle % 32 < 2;  // bit 0 asks for an interrupt
+      // Bit 0 asks for an interrupt, bit 1 for time stamps: the record has 64 bytes then.
+      const bool aligned = handle % 32 < 2 || handle % 64 == 2 || handle % 64 == 3;
       CHECK(status_of<decltype(good)>(bytes) == (aligned ? HsaStatus::success : HsaStatus::invalid_signal));
     }
   };
   for (const std::size_t at : {8, 16, 24, 32, 40, 56}) {
-    check(BarrierPacket{}, at, [](const BarrierPacket& p) { return encode(p, PacketType::barrier_or); });
+    check(good_barrier(), at, [](const BarrierPacket& p) { return encode(p, PacketType::barrier_or); });
   }
   check(AgentDispatch{}, 56, [](const AgentDispatch& p) { return encode(p); });
   check(good_copy(), 56, [](const VendorPacket& p) { return encode(p); });
+}
+
+TEST_CASE("null handles: a barrier-AND has them satisfied, a barrier-OR not", "[packet][PKT-14]") {
+  for (std::uint32_t which = 0; which < 32; ++which) {
+    BarrierPacket packet;
+    for (std::size_t i = 0; i < 5; ++i) packet.signals[i] = (which >> i & 1U) * 64;
+    CHECK(status_of<BarrierPacket>(encode(packet, PacketType::barrier_and)) == HsaStatus::success);
+    const HsaStatus wanted = which == 0 ? HsaStatus::invalid_argument : HsaStatus::success;
+    CHECK(status_of<BarrierPacket>(encode(packet, PacketType::barrier_or)) == wanted);
+  }
+}
+
+TEST_CASE("every reason has a number and a text of its own", "[packet][PKT-14]") {
+  std::map<unsigned, std::string> texts;
+#define HEDDLE_REASON(name, number, text)    \
+  CHECK(texts.emplace(number, text).second); \
+  CHECK(std::string(reason_text(Reason::name)) == (text));
+  HEDDLE_REASONS(HEDDLE_REASON)
+#undef HEDDLE_REASON
+  std::set<std::string> different;
+  for (const auto& [number, text] : texts) CHECK(different.insert(text).second);
+  CHECK(texts.at(0) == "none");
+  CHECK(texts.at(26) == "kernarg is not aligned to 16 bytes");
+  CHECK(std::string(reason_text(static_cast<Reason>(0xFFFF))) == "unknown reason");
 }
 
 TEST_CASE("what is wrong with copies, fills and holds", "[packet][PKT-09]") {
@@ -317,10 +351,12 @@ TEST_CASE("status codes are those of the HSA runtime", "[packet][PKT-09]") {
       {HsaStatus::success, 0},
       {HsaStatus::error, 0x1000},
       {HsaStatus::invalid_argument, 0x1001},
+      {HsaStatus::invalid_allocation, 0x1003},
       {HsaStatus::invalid_signal, 0x1006},
       {HsaStatus::invalid_queue, 0x1007},
       {HsaStatus::out_of_resources, 0x1008},
       {HsaStatus::invalid_packet_format, 0x1009},
+      {HsaStatus::incompatible_arguments, 0x100D},
       {HsaStatus::invalid_code_object, 0x1010},
       {HsaStatus::exception, 0x1016},
   };

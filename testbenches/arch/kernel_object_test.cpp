@@ -101,7 +101,7 @@ TEST_CASE("any kernel object is what its layout says, or none", "[packet][PKT-12
     KernelObject object;
     const HsaResult verdict = decode(bytes, object);
     if (damaged == 0 && !right) FAIL("the maker of objects made a bad one in round " << round);
-    if (verdict.ok() != right) FAIL("verdict in round " << round << ": " << verdict.why);
+    if (verdict.ok() != right) FAIL("verdict in round " << round << ": " << reason_text(verdict.reason));
     if (!right && verdict.status != HsaStatus::invalid_code_object) FAIL("status in round " << round);
     if (!right) continue;
     ++good;
@@ -214,7 +214,7 @@ TEST_CASE("a dispatch and its object make one kernel", "[packet][PKT-12][PKT-03]
   KernelObject object = full_object();
   object.static_shared = 1000;
   DispatchFields fields = dispatch({32, 4, 2}, {64, 16, 2});
-  fields.group_segment = 234;
+  fields.group_segment = 1234;  // all of it
   fields.private_segment = 56;
   KernelShape shape = shape_of(fields, object, 7);
   CHECK(shape.grid == Dim3{2, 4, 1});
@@ -233,7 +233,9 @@ TEST_CASE("a dispatch and its object make one kernel", "[packet][PKT-12][PKT-03]
   CHECK(shape.code == 0);
   CHECK(shape.duration.min == 5);
   CHECK(shape.duration.max == 9);
-  object.static_shared = 0xFFFF'FFFF;
+  object.static_shared = 1234;
+  CHECK(shape_of(fields, object, 0).shared_bytes == 1234);
+  object.static_shared = 1235;
   CHECK_THROWS_AS(shape_of(fields, object, 0), CheckFailed);
 }
 

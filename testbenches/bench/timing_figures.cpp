@@ -130,9 +130,10 @@ Outcome run_copies(std::uint64_t seed, const std::string& timing) {
     const Kernel kernel = random_kernel(random, test::kOwn + i * kSpan);
     const std::uint64_t object =
         lab.program_object(0, test::random_accesses(kernel.seed, kernel.own), "random", test::kWindow * 8);
-    const heddle_dispatch dispatch =
+    heddle_dispatch dispatch =
         PacketLab::dispatch(object, kernel.grid.x * kernel.block.x, static_cast<std::uint16_t>(kernel.block.x),
                             i + 1 == dispatches.size() ? done : 0);
+    dispatch.group_segment = test::kWindow * 8;
     heddle_packet_kernel(&dispatches[i], &dispatch);
   }
   const double start = sc_core::sc_time_stamp().to_seconds();

@@ -6,10 +6,11 @@
 
 #define MEMORY 4096u
 #define RING 1024u
+#define INDEX 512u
 #define QUEUE 3u
 
 struct board {
-  uint8_t memory[MEMORY];
+  _Alignas(8) uint8_t memory[MEMORY];
   uint32_t state;
   uint64_t doorbell;
 };
@@ -49,6 +50,18 @@ static bool store(void* context, uint64_t address, const void* from, size_t byte
   return true;
 }
 
+static bool fetch_add(void* context, uint64_t address, uint64_t value, uint64_t* old) {
+  struct board* board = context;
+  *old = heddle_word_fetch_add(board->memory + address, value);
+  return true;
+}
+
+static bool compare_exchange(void* context, uint64_t address, uint64_t expected, uint64_t value, uint64_t* old) {
+  struct board* board = context;
+  *old = heddle_word_compare_exchange(board->memory + address, expected, value);
+  return true;
+}
+
 static int failed(const char* what) {
   fprintf(stderr, "%s\n", what);
   return 1;
@@ -56,11 +69,12 @@ static int failed(const char* what) {
 
 int main(void) {
   static struct board board;
-  const struct heddle_bus bus = {&board, read_register, write_register, load, store, NULL, NULL};
+  const struct heddle_bus bus = {&board, read_register, write_register,  load, store, NULL,
+                                 NULL,   fetch_add,     compare_exchange};
   struct heddle_device device;
   if (heddle_device_open(&device, &bus) != HEDDLE_OK) return failed("the device does not open");
 
-  const struct heddle_queue_setup setup = {RING, 8, 0, 0, 0, 0};
+  const struct heddle_queue_setup setup = {RING, 8, 0, INDEX, 0, 0, 0};
   struct heddle_queue queue;
   if (heddle_queue_create(&queue, &device, QUEUE, &setup, 10) != HEDDLE_OK) return failed("the queue does not open");
 

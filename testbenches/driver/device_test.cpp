@@ -1,7 +1,10 @@
 // Device and signals of the host library against a device that the test plays.
+#include <string>
+
 #include <catch2/catch.hpp>
 
 #include "arch/address_map.h"
+#include "arch/reason.h"
 #include "driver/fake_device.h"
 
 namespace heddle::test::driver_device_test {
@@ -100,6 +103,28 @@ TEST_CASE("a copy channel is started when it is free, and waited for", "[driver]
   CHECK(registers[HEDDLE_REG_COPY_COMMAND(2)] == HEDDLE_COPY_COMMAND_START);
 }
 
+TEST_CASE("reasons have the texts of the model", "[driver][PKT-14]") {
+  for (std::uint32_t number = 0; number < 300; ++number) {
+    CAPTURE(number);
+    CHECK(std::string(heddle_reason_text(number)) == arch::reason_text(static_cast<arch::Reason>(number)));
+  }
+  CHECK(std::string(heddle_reason_text(HEDDLE_REASON_KERNARG_HOST)) ==
+        "kernarg is in the host's memory, which SMs do not reach");
+}
+
+TEST_CASE("the device tells its clock, and the time", "[driver][PKT-14]") {
+  FakeDevice fake;
+  const heddle_bus bus = fake.bus();
+  heddle_device device{};
+  REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
+  CHECK(device.clock_period == 570);
+  CHECK(device.timestamp_rate == 1'000'000'000);
+  CHECK(device.doorbell_page == 0x2000);
+  std::uint64_t ticks = 0;
+  REQUIRE(heddle_device_timestamp(&device, &ticks) == HEDDLE_OK);
+  CHECK(ticks == 0x1'2345'6789);
+}
+
 TEST_CASE("signals have the layout of the machine, and are waited for", "[driver][PKT-04]") {
   FakeDevice fake;
   const heddle_bus bus = fake.bus();
@@ -122,6 +147,21 @@ TEST_CASE("signals have the layout of the machine, and are waited for", "[driver
   CHECK(heddle_signal_wait(&bus, address, HEDDLE_AT_LEAST, 3, 1, nullptr) == HEDDLE_OK);
   CHECK(heddle_signal_wait(&bus, address, HEDDLE_AT_LEAST, 4, 1, nullptr) == HEDDLE_TIMEOUT);
   CHECK(heddle_signal_wait(&bus, address, HEDDLE_NOT_EQUAL, 3, 1, nullptr) == HEDDLE_TIMEOUT);
+  // With time stamps the record has 64 bytes.
+  static_assert(HEDDLE_SIGNAL_TIMESTAMPS == arch::kSignalTimestamps && HEDDLE_STAMPED_SIGNAL_BYTES == 64);
+  const std::uint64_t stamped = address | HEDDLE_SIGNAL_TIMESTAMPS;
+  REQUIRE(heddle_signal_init(&bus, stamped, 1, 0, 0) == HEDDLE_OK);
+  CHECK(fake.get64(address + 56) == 0);
+  CHECK(fake.get64(address + 64) == 0xAAAA'AAAA'AAAA'AAAA);
+  fake.put64(address + arch::kSignalStampsOffset, 123);
+  fake.put64(address + arch::kSignalStampsOffset + 8, 456);
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  REQUIRE(heddle_signal_times(&bus, stamped, &start, &end) == HEDDLE_OK);
+  CHECK((start == 123 && end == 456));
+  CHECK(heddle_signal_times(&bus, address, &start, &end) == HEDDLE_INVALID);
+  CHECK(heddle_signal_init(&bus, stamped + 32, 1, 0, 0) == HEDDLE_INVALID);
+  REQUIRE(heddle_signal_init(&bus, address + 32, 1, 0, 0) == HEDDLE_OK);
   CHECK(heddle_signal_init(&bus, 0, 1, 0, 0) == HEDDLE_INVALID);
   CHECK(heddle_signal_load(&bus, address + 8, &value) == HEDDLE_INVALID);
   CHECK(heddle_signal_store(&bus, FakeDevice::kDeviceBytes, 1) == HEDDLE_BUS);

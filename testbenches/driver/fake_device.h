@@ -26,6 +26,10 @@ class FakeDevice {
     registers[HEDDLE_REG_COPY_CHANNELS] = 4;
     registers[HEDDLE_REG_MEMORY_BYTES] = 80ULL << 30;
     registers[HEDDLE_REG_CLOCK_MHZ] = 1755;
+    registers[HEDDLE_REG_CLOCK_PERIOD] = 570;
+    registers[HEDDLE_REG_TIMESTAMP] = 0x1'2345'6789;
+    registers[HEDDLE_REG_TIMESTAMP_RATE] = 1'000'000'000;
+    registers[HEDDLE_REG_DOORBELL_PAGE] = 0x2000;
     registers[HEDDLE_REG_THREADS_LIMIT] = 1024;
     registers[HEDDLE_REG_SHARED_LIMIT] = 232'448;
   }
@@ -45,7 +49,13 @@ class FakeDevice {
               return static_cast<FakeDevice*>(d)->store(address, from, bytes);
             },
             [](void* d) { static_cast<FakeDevice*>(d)->relax(); },
-            [](void* d) { static_cast<FakeDevice*>(d)->log.emplace_back("barrier"); }};
+            [](void* d) { static_cast<FakeDevice*>(d)->log.emplace_back("barrier"); },
+            [](void* d, std::uint64_t address, std::uint64_t value, std::uint64_t* old) {
+              return static_cast<FakeDevice*>(d)->fetch_add(address, value, *old);
+            },
+            [](void* d, std::uint64_t address, std::uint64_t expected, std::uint64_t value, std::uint64_t* old) {
+              return static_cast<FakeDevice*>(d)->compare_exchange(address, expected, value, *old);
+            }};
   }
 
   std::uint8_t* at(std::uint64_t address) {
@@ -58,7 +68,7 @@ class FakeDevice {
     return value;
   }
 
-  // Takes up to `most` packets of the queue: published, and within the doorbell.
+  // Takes up to `most` packets of the queue: published, and within the largest doorbell.
   std::uint32_t take(std::uint32_t queue, std::uint32_t most) {
     std::uint32_t count = 0;
     const std::uint64_t base = registers[HEDDLE_REG_QUEUE_BASE(queue)];
@@ -88,6 +98,7 @@ class FakeDevice {
   std::uint32_t takes_per_relax = 0;  // of queue 3
   std::uint32_t looks_in_reset = 0;   // that find the reset busy
   int accesses_until_failure = -1;    // below 0: never
+  std::uint32_t other_producer = 0;   // so many times, it reserves a slot between two steps of the library
   std::uint32_t relaxed = 0;
   std::uint32_t resets_looked_at = 0;  // reads of STATUS after the reset
 
@@ -112,12 +123,18 @@ class FakeDevice {
         if (value == HEDDLE_QUEUE_COMMAND_OPEN) {
           state = opened;
           registers[HEDDLE_REG_QUEUE_READ_INDEX(queue)] = registers[HEDDLE_REG_QUEUE_FIRST(queue)];
+        } else if (value == HEDDLE_QUEUE_COMMAND_INACTIVATE) {
+          state = relaxes_to_close == 0 ? HEDDLE_QUEUE_STATE_INACTIVE : HEDDLE_QUEUE_STATE_ABORTING;
+          closing_ = queue;
+          closed_ = HEDDLE_QUEUE_STATE_INACTIVE;
         } else {
+          closed_ = HEDDLE_QUEUE_STATE_CLOSED;
           closing_ = queue;
           state = relaxes_to_close == 0 ? HEDDLE_QUEUE_STATE_CLOSED : HEDDLE_QUEUE_STATE_DRAINING;
         }
       }
-      if (offset == HEDDLE_REG_DOORBELL(queue)) {
+      const std::uint64_t page = registers[HEDDLE_REG_QUEUE_SUBCONTEXT(queue)];
+      if (offset == HEDDLE_REG_DOORBELL(queue) + page * registers[HEDDLE_REG_DOORBELL_PAGE]) {
         log.push_back("doorbell " + std::to_string(value));
         doorbell = rung && doorbell > value ? doorbell : value;
         rung = true;
@@ -146,17 +163,33 @@ class FakeDevice {
     return true;
   }
 
+  bool fetch_add(std::uint64_t address, std::uint64_t value, std::uint64_t& old) {
+    if (!reaches(address, 8)) return false;
+    old = heddle_word_fetch_add(at(address), value);
+    return true;
+  }
+  bool compare_exchange(std::uint64_t address, std::uint64_t expected, std::uint64_t value, std::uint64_t& old) {
+    if (!reaches(address, 8)) return false;
+    if (other_producer != 0) {
+      (void)heddle_word_fetch_add(at(address), 1);
+      --other_producer;
+    }
+    old = heddle_word_compare_exchange(at(address), expected, value);
+    return true;
+  }
+
   void relax() {
     ++relaxed;
     if (takes_per_relax != 0) take(3, takes_per_relax);
     if (relaxes_to_close != 0 && --relaxes_to_close == 0) {
-      registers[HEDDLE_REG_QUEUE_STATE(closing_)] = HEDDLE_QUEUE_STATE_CLOSED;
+      registers[HEDDLE_REG_QUEUE_STATE(closing_)] = closed_;
     }
   }
 
   std::vector<std::uint8_t> memory_;
   std::vector<std::uint8_t> host_;
   std::uint32_t closing_ = 0;
+  std::uint64_t closed_ = HEDDLE_QUEUE_STATE_CLOSED;
 };
 
 }  // namespace heddle::test

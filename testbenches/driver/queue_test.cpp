@@ -1,6 +1,10 @@
 // Queues of the host library against a device that the test plays.
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <set>
+#include <string>
+#include <thread>
 
 #include <catch2/catch.hpp>
 
@@ -11,13 +15,14 @@ namespace heddle::test::driver_queue_test {
 namespace {
 
 constexpr std::uint64_t kReadIndex = HEDDLE_HOST_WINDOW + 0x100;
+constexpr std::uint64_t kWriteIndex = HEDDLE_HOST_WINDOW + 0x180;
 constexpr std::uint64_t kRing = HEDDLE_HOST_WINDOW + 0x1000;
 
 struct Bench {
   explicit Bench(std::uint32_t size = 8, std::uint64_t first = 0, std::uint64_t read_index = kReadIndex) {
     const heddle_bus bus = fake.bus();
     REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
-    setup = {kRing, size, read_index, first, -2, 7};
+    setup = {kRing, size, read_index, kWriteIndex, first, -2, 7};
     REQUIRE(heddle_queue_create(&queue, &device, 3, &setup, 10) == HEDDLE_OK);
     fake.log.clear();
   }
@@ -49,6 +54,7 @@ TEST_CASE("a new queue's slots are invalid, and its registers are set before it 
   CHECK(*bench.fake.at(kRing + 64 * 16) == 0xAA);
   CHECK(*bench.fake.at(kRing - 1) == 0xAA);
   CHECK(bench.fake.get64(kReadIndex) == 5);
+  CHECK(bench.fake.get64(kWriteIndex) == 5);
   auto& registers = bench.fake.registers;
   CHECK(registers[HEDDLE_REG_QUEUE_BASE(3)] == kRing);
   CHECK(registers[HEDDLE_REG_QUEUE_SIZE(3)] == 16);
@@ -148,7 +154,7 @@ TEST_CASE("more packets than the ring has wait for room", "[driver][PKT-01]") {
 
   bench.fake.takes_per_relax = 0;
   CHECK(heddle_queue_submit(&bench.queue, packets.data(), 5, 5, nullptr) == HEDDLE_TIMEOUT);
-  CHECK(bench.queue.write_index == 54);
+  CHECK(bench.fake.get64(kWriteIndex) == 54);
   bench.fake.registers[HEDDLE_REG_QUEUE_STATE(3)] = HEDDLE_QUEUE_STATE_ERROR;
   CHECK(heddle_queue_submit(&bench.queue, packets.data(), 1, 0, nullptr) == HEDDLE_QUEUE_ERROR);
 }
@@ -163,25 +169,37 @@ TEST_CASE("nothing is submitted to a queue that is not active", "[driver][PKT-09
     std::uint64_t index = 77;
     CHECK(heddle_queue_submit(&bench.queue, &packet, 1, 10, &index) == HEDDLE_QUEUE_ERROR);
     CHECK(bench.fake.log.empty());
-    CHECK((bench.queue.write_index == 1 && index == 77 && bench.fake.relaxed == 0));
+    CHECK((bench.fake.get64(kWriteIndex) == 1 && index == 77 && bench.fake.relaxed == 0));
   }
 }
 
 TEST_CASE("set-ups that no queue can have are refused", "[driver][PKT-01]") {
   Bench bench;
   const auto with = [&](std::uint64_t ring, std::uint32_t size, std::uint64_t read_index, std::uint32_t number) {
-    const heddle_queue_setup setup = {ring, size, read_index, 0, 0, 0};
+    const heddle_queue_setup setup = {ring, size, read_index, kWriteIndex, 0, 0, 0};
     heddle_queue queue;
     return heddle_queue_create(&queue, &bench.device, number, &setup, 3);
   };
   CHECK(with(0x40, 6, 0, 4) == HEDDLE_INVALID);
-  CHECK(with(0x40, 1, 0, 4) == HEDDLE_INVALID);
+  CHECK(with(0x40, 0, 0, 4) == HEDDLE_INVALID);
   CHECK(with(0x40, 1 << 21, 0, 4) == HEDDLE_INVALID);
   CHECK(with(0x48, 8, 0, 4) == HEDDLE_INVALID);
   CHECK(with(0x40, 8, 4, 4) == HEDDLE_INVALID);
   CHECK(with(0x40, 8, 0, 32) == HEDDLE_INVALID);
   CHECK(with(0x40, 8, 0, 3) == HEDDLE_BUSY);
   CHECK(with(FakeDevice::kDeviceBytes, 8, 0, 4) == HEDDLE_BUS);
+  const auto spoilt = [&](auto spoil) {
+    heddle_device device = bench.device;
+    heddle_queue_setup setup = {0x40, 8, 0, kWriteIndex, 0, 0, 0};
+    spoil(setup, device);
+    heddle_queue queue;
+    return heddle_queue_create(&queue, &device, 4, &setup, 3);
+  };
+  CHECK(spoilt([](auto& setup, auto&) { setup.write_index = 0; }) == HEDDLE_INVALID);
+  CHECK(spoilt([](auto& setup, auto&) { setup.write_index += 4; }) == HEDDLE_INVALID);
+  CHECK(spoilt([](auto& setup, auto&) { setup.subcontext = 64; }) == HEDDLE_INVALID);
+  CHECK(spoilt([](auto&, auto& device) { device.bus.fetch_add = nullptr; }) == HEDDLE_INVALID);
+  CHECK(spoilt([](auto&, auto& device) { device.bus.compare_exchange = nullptr; }) == HEDDLE_INVALID);
   bench.fake.opened = HEDDLE_QUEUE_STATE_ERROR;
   CHECK(with(0x40, 8, 0, 4) == HEDDLE_QUEUE_ERROR);
   bench.fake.opened = HEDDLE_QUEUE_STATE_CLOSED;
@@ -199,6 +217,152 @@ TEST_CASE("a queue is destroyed when its kernels have ended", "[driver][PKT-01]"
   CHECK(bench.fake.relaxes_to_close == 0);
 }
 
+TEST_CASE("a queue is inactive when what ran has been killed", "[driver][PKT-14]") {
+  Bench bench;
+  bench.fake.relaxes_to_close = 5;
+  CHECK(heddle_queue_inactivate(&bench.queue, 3) == HEDDLE_TIMEOUT);
+  CHECK(bench.fake.registers[HEDDLE_REG_QUEUE_COMMAND(3)] == HEDDLE_QUEUE_COMMAND_INACTIVATE);
+  CHECK(heddle_queue_inactivate(&bench.queue, 0) == HEDDLE_OK);
+  CHECK(bench.fake.registers[HEDDLE_REG_QUEUE_STATE(3)] == HEDDLE_QUEUE_STATE_INACTIVE);
+  CHECK(heddle_queue_destroy(&bench.queue, 3) == HEDDLE_OK);
+  CHECK(bench.fake.registers[HEDDLE_REG_QUEUE_STATE(3)] == HEDDLE_QUEUE_STATE_CLOSED);
+}
+
+TEST_CASE("the write index is a word that producers share", "[driver][PKT-14]") {
+  Bench bench(8, 100);
+  std::uint64_t value = 0;
+  REQUIRE(heddle_queue_load_write_index(&bench.queue, &value) == HEDDLE_OK);
+  CHECK(value == 100);
+  REQUIRE(heddle_queue_add_write_index(&bench.queue, 3, &value) == HEDDLE_OK);
+  CHECK((value == 100 && bench.fake.get64(kWriteIndex) == 103));
+  REQUIRE(heddle_queue_cas_write_index(&bench.queue, 100, 200, &value) == HEDDLE_OK);
+  CHECK((value == 103 && bench.fake.get64(kWriteIndex) == 103));
+  REQUIRE(heddle_queue_cas_write_index(&bench.queue, 103, 104, &value) == HEDDLE_OK);
+  CHECK((value == 103 && bench.fake.get64(kWriteIndex) == 104));
+  REQUIRE(heddle_queue_store_write_index(&bench.queue, 105) == HEDDLE_OK);
+  CHECK(bench.fake.get64(kWriteIndex) == 105);
+  // Another one is faster, twice, and then takes the last slot.
+  bench.fake.other_producer = 2;
+  REQUIRE(heddle_queue_reserve(&bench.queue, 1, &value) == HEDDLE_OK);
+  CHECK((value == 107 && bench.fake.get64(kWriteIndex) == 108));
+  CHECK(heddle_queue_reserve(&bench.queue, 1, &value) == HEDDLE_FULL);
+  CHECK(bench.fake.get64(kWriteIndex) == 108);
+  bench.fake.put64(kReadIndex, 101);
+  bench.fake.other_producer = 1;
+  CHECK(heddle_queue_reserve(&bench.queue, 1, &value) == HEDDLE_FULL);
+  CHECK(bench.fake.get64(kWriteIndex) == 109);
+}
+
+TEST_CASE("a producer that is attached uses memory and its doorbell, and nothing else", "[driver][PKT-14]") {
+  Bench bench;
+  heddle_device device = bench.device;
+  device.bus.read = [](void*, std::uint32_t, unsigned, std::uint64_t*) { return false; };
+  heddle_queue second{};
+  heddle_queue_setup setup = bench.setup;
+  setup.read_index = 0;
+  CHECK(heddle_queue_attach(&second, &device, 3, &setup) == HEDDLE_INVALID);
+  REQUIRE(heddle_queue_attach(&second, &device, 3, &bench.setup) == HEDDLE_OK);
+  for (std::uint64_t mark = 0; mark < 20; ++mark) {
+    const heddle_packet packet = Bench::packet(mark);
+    heddle_queue& queue = mark % 3 == 0 ? second : bench.queue;
+    std::uint64_t index = 0;
+    REQUIRE(heddle_queue_submit(&queue, &packet, 1, 10, &index) == HEDDLE_OK);
+    CHECK(index == mark);
+    if (mark % 5 == 4) bench.fake.take(3, 8);
+  }
+  const std::vector<std::uint64_t> marks = bench.taken();
+  REQUIRE(marks.size() == 20);
+  CHECK(std::is_sorted(marks.begin(), marks.end()));
+}
+
+// Threads that are producers of one queue, on memory that all reach, and one that takes packets as a device does.
+TEST_CASE("threads that share a queue lose no packet and write none twice", "[driver][PKT-14]") {
+  constexpr std::uint32_t kThreads = 4;
+  constexpr std::uint32_t kEach = 5000;
+  constexpr std::uint32_t kSize = 16;
+  struct Board {
+    alignas(64) std::array<std::uint8_t, 0x2000> memory{};
+  } board;
+  const auto bus_of = [](Board& of) {
+    heddle_bus bus{};
+    bus.context = &of;
+    bus.read = [](void*, std::uint32_t offset, unsigned, std::uint64_t* value) {
+      *value = offset == HEDDLE_REG_MAGIC            ? HEDDLE_DEVICE_MAGIC
+               : offset == HEDDLE_REG_VERSION        ? HEDDLE_REGISTER_VERSION
+               : offset == HEDDLE_REG_QUEUES         ? 1U
+               : offset == HEDDLE_REG_QUEUE_STATE(0) ? static_cast<unsigned>(HEDDLE_QUEUE_STATE_CLOSED)
+                                                     : 0U;
+      return true;
+    };
+    bus.write = [](void*, std::uint32_t, unsigned, std::uint64_t) { return true; };
+    bus.load = [](void* b, std::uint64_t address, void* to, std::size_t bytes) {
+      std::uint8_t* from = &static_cast<Board*>(b)->memory[address];
+      if (bytes != 8) return false;
+      *static_cast<std::uint64_t*>(to) = __atomic_load_n(reinterpret_cast<std::uint64_t*>(from), __ATOMIC_ACQUIRE);
+      return true;
+    };
+    bus.store = [](void* b, std::uint64_t address, const void* from, std::size_t bytes) {
+      std::uint8_t* to = &static_cast<Board*>(b)->memory[address];
+      if (bytes == 2) {
+        std::uint16_t header = 0;
+        std::memcpy(&header, from, 2);
+        __atomic_store_n(reinterpret_cast<std::uint16_t*>(to), header, __ATOMIC_RELEASE);
+      } else {
+        std::memcpy(to, from, bytes);
+      }
+      return true;
+    };
+    bus.relax = [](void*) { std::this_thread::yield(); };
+    bus.fetch_add = [](void* b, std::uint64_t address, std::uint64_t value, std::uint64_t* old) {
+      *old = heddle_word_fetch_add(&static_cast<Board*>(b)->memory[address], value);
+      return true;
+    };
+    bus.compare_exchange = [](void* b, std::uint64_t address, std::uint64_t expected, std::uint64_t value,
+                              std::uint64_t* old) {
+      *old = heddle_word_compare_exchange(&static_cast<Board*>(b)->memory[address], expected, value);
+      return true;
+    };
+    return bus;
+  };
+  heddle_device device{};
+  const heddle_bus bus = bus_of(board);
+  REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
+  const heddle_queue_setup setup = {0x1000, kSize, 0x100, 0x180, 0, 0, 0};
+  for (std::uint32_t i = 0; i < kSize; ++i) board.memory[0x1000 + 64 * i] = HEDDLE_PACKET_INVALID;
+  std::atomic<bool> bad{false};
+  std::vector<std::thread> threads;
+  for (std::uint32_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      heddle_queue queue{};
+      if (heddle_queue_attach(&queue, &device, 0, &setup) != HEDDLE_OK) bad = true;
+      for (std::uint32_t i = 0; i < kEach; ++i) {
+        const heddle_packet packet = Bench::packet(std::uint64_t{t} << 32 | i);
+        if (heddle_queue_submit(&queue, &packet, 1, 0, nullptr) != HEDDLE_OK) bad = true;
+      }
+    });
+  }
+  std::array<std::uint32_t, kThreads> next{};
+  for (std::uint64_t index = 0; index < std::uint64_t{kThreads} * kEach;) {
+    std::uint8_t* slot = &board.memory[0x1000 + index % kSize * 64];
+    auto* header = reinterpret_cast<std::uint16_t*>(slot);
+    if ((__atomic_load_n(header, __ATOMIC_ACQUIRE) & 0xFF) == HEDDLE_PACKET_INVALID) {
+      std::this_thread::yield();
+      continue;
+    }
+    std::uint64_t mark = 0;
+    std::memcpy(&mark, slot + 24, 8);
+    const std::uint64_t thread = mark >> 32;
+    REQUIRE(thread < kThreads);
+    REQUIRE((mark & 0xFFFF'FFFF) == next[thread]++);  // each producer's in its order
+    __atomic_store_n(header, std::uint16_t{HEDDLE_PACKET_INVALID}, __ATOMIC_RELEASE);
+    ++index;
+    __atomic_store_n(reinterpret_cast<std::uint64_t*>(&board.memory[0x100]), index, __ATOMIC_RELEASE);
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK_FALSE(bad);
+  for (const std::uint32_t count : next) CHECK(count == kEach);
+}
+
 TEST_CASE("errors of a queue are read out", "[driver][PKT-09]") {
   Bench bench;
   heddle_error error{};
@@ -209,9 +373,11 @@ TEST_CASE("errors of a queue are read out", "[driver][PKT-09]") {
   registers[HEDDLE_REG_QUEUE_ERROR_STATUS(3)] = HEDDLE_HSA_INVALID_PACKET_FORMAT;
   registers[HEDDLE_REG_QUEUE_ERROR_INDEX(3)] = 0x1'0000'0002;
   registers[HEDDLE_REG_QUEUE_ERROR_KERNEL(3)] = 4;
+  registers[HEDDLE_REG_QUEUE_ERROR_REASON(3)] = HEDDLE_REASON_FENCE_SCOPE;
   REQUIRE(heddle_queue_error(&bench.queue, &error) == HEDDLE_OK);
   CHECK((error.count == 1 && error.queue == 3 && error.status == 0x1009));
-  CHECK((error.index == 0x1'0000'0002 && error.kernel == 4));
+  CHECK((error.index == 0x1'0000'0002 && error.kernel == 4 && error.reason == HEDDLE_REASON_FENCE_SCOPE));
+  CHECK(std::string(heddle_reason_text(error.reason)) == "fence scope 3 does not exist");
 }
 
 TEST_CASE("agent packets are taken and given back", "[driver][PKT-02]") {
@@ -225,18 +391,22 @@ TEST_CASE("agent packets are taken and given back", "[driver][PKT-02]") {
   for (std::uint32_t word = 0; word < 8; ++word) {
     std::memcpy(&bench.fake.registers[HEDDLE_REG_AGENT_PACKET(3, word)], packet.bytes + 8 * word, 8);
   }
-  bench.fake.registers[HEDDLE_REG_AGENT_STATE(3)] = HEDDLE_AGENT_STATE_HELD_MASK;
+  bench.fake.registers[HEDDLE_REG_AGENT_STATE(3)] = 3 << HEDDLE_AGENT_STATE_TAKEN_SHIFT;
+  CHECK(heddle_queue_take_agent(&bench.queue, &index, &agent) == HEDDLE_EMPTY);
+  bench.fake.registers[HEDDLE_REG_AGENT_STATE(3)] = 2;
   bench.fake.registers[HEDDLE_REG_AGENT_INDEX(3)] = 17;
   REQUIRE(heddle_queue_take_agent(&bench.queue, &index, &agent) == HEDDLE_OK);
   CHECK((index == 17 && agent.function == 0x1234 && agent.return_address == 0x8000));
   CHECK((agent.arguments[0] == 1 && agent.arguments[3] == ~std::uint64_t{0} && agent.completion_signal == 0x40));
+  CHECK(bench.fake.registers[HEDDLE_REG_AGENT_TAKE(3)] == 1);
   bench.fake.registers[HEDDLE_REG_AGENT_DONE(3)] = 99;
-  REQUIRE(heddle_queue_agent_done(&bench.queue, HEDDLE_HSA_ERROR) == HEDDLE_OK);
+  REQUIRE(heddle_queue_agent_done(&bench.queue, 17, HEDDLE_HSA_ERROR) == HEDDLE_OK);
+  CHECK(bench.fake.registers[HEDDLE_REG_AGENT_DONE_INDEX(3)] == 17);
   CHECK(bench.fake.registers[HEDDLE_REG_AGENT_DONE(3)] == HEDDLE_HSA_ERROR);
 }
 
 TEST_CASE("a callback that fails is told, wherever it happens", "[driver]") {
-  for (int access = 0; access < 40; ++access) {
+  for (int access = 0; access < 50; ++access) {
     CAPTURE(access);
     FakeDevice fake;
     fake.accesses_until_failure = access;
@@ -244,7 +414,7 @@ TEST_CASE("a callback that fails is told, wherever it happens", "[driver]") {
     heddle_device device;
     heddle_status status = heddle_device_open(&device, &bus);
     heddle_queue queue;
-    const heddle_queue_setup setup = {kRing, 2, kReadIndex, 0, 0, 0};
+    const heddle_queue_setup setup = {kRing, 2, kReadIndex, kWriteIndex, 0, 0, 0};
     if (status == HEDDLE_OK) status = heddle_queue_create(&queue, &device, 0, &setup, 3);
     const heddle_packet packet = Bench::packet(0);
     if (status == HEDDLE_OK) status = heddle_queue_submit(&queue, &packet, 1, 3, nullptr);

@@ -262,6 +262,7 @@ inline host::DeviceIdentity identity_for_tests() {
   identity.copy_engines = 2;
   identity.memory = kMemoryBytes;
   identity.clock_mhz = 1000;
+  identity.clock_period = 1000;
   identity.limits.max_threads_per_cta = 1024;
   identity.limits.max_shared_per_cta = 227 * 1024;
   return identity;

@@ -28,6 +28,12 @@ std::uint64_t reset_value(const Register& reg) {
       return identity.memory;
     case RegisterId::clock_mhz:
       return identity.clock_mhz;
+    case RegisterId::clock_period:
+      return identity.clock_period;
+    case RegisterId::doorbell_page:
+      return identity.doorbell_page;
+    case RegisterId::timestamp:
+      return 0;  // at the start
     case RegisterId::threads_limit:
       return identity.limits.max_threads_per_cta;
     case RegisterId::shared_limit:
@@ -115,7 +121,7 @@ TEST_CASE("accesses that no register understands are answered with the fitting e
   };
   CHECK(read(0x1F0, 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   CHECK(read(0x034, 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
-  CHECK(read(host::kBar0Bytes, 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
+  CHECK(read(host::bar0_bytes(4096), 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   CHECK(read(~std::uint64_t{3}, 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   CHECK(read(host::offset_of(RegisterId::queue_state, 6), 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   CHECK(bench.write(host::offset_of(RegisterId::doorbell, 6), 8, 1) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
@@ -187,9 +193,9 @@ TEST_CASE("a queue is opened, rings, and is closed by registers", "[host][HST-01
   bench.set(RegisterId::queue_priority, 0xFFFF'FFFE, 3);
   bench.set(RegisterId::queue_subcontext, 0x17, 3);
   bench.set(RegisterId::queue_command, host::kQueueOpen, 3);
-  bench.set(RegisterId::doorbell, 0x1'0000'0004, 3);
+  CHECK(bench.write(host::doorbell_at(3, 0x17, 4096), 8, 0x1'0000'0004) == tlm::TLM_OK_RESPONSE);
   bench.set(RegisterId::queue_command, host::kQueueClose, 3);
-  CHECK(bench.write(host::offset_of(RegisterId::queue_command, 3), 4, 3) == tlm::TLM_GENERIC_ERROR_RESPONSE);
+  CHECK(bench.write(host::offset_of(RegisterId::queue_command, 3), 4, 4) == tlm::TLM_GENERIC_ERROR_RESPONSE);
   run_until_idle();
   const auto& commands = bench.front_end.commands;
   REQUIRE(commands.size() == 3);
@@ -291,7 +297,11 @@ TEST_CASE("a queue error is in the queue's registers and the device's", "[host][
 TEST_CASE("an agent packet is shown to the host and ended by it", "[host][HST-01][PKT-02]") {
   HostBench bench;
   start();
-  CHECK(bench.write(host::offset_of(RegisterId::agent_done, 1), 4, 0) == tlm::TLM_GENERIC_ERROR_RESPONSE);
+  const auto refused = [&](RegisterId id) {
+    return bench.write(host::offset_of(id, 1), 4, 0) == tlm::TLM_GENERIC_ERROR_RESPONSE;
+  };
+  CHECK(refused(RegisterId::agent_take));
+  CHECK(refused(RegisterId::agent_done));
   QueueEventPacket agent;
   agent.event = QueueEvent::agent;
   agent.queue = 1;
@@ -307,6 +317,9 @@ TEST_CASE("an agent packet is shown to the host and ended by it", "[host][HST-01
     for (std::uint32_t i = 0; i < 8; ++i) expected |= std::uint64_t{agent.packet[8 * word + i]} << 8 * i;
     CHECK(bench.get(RegisterId::agent_packet, 1, word) == expected);
   }
+  CHECK(refused(RegisterId::agent_done));  // it has to be taken first
+  bench.set(RegisterId::agent_take, 1, 1);
+  bench.set(RegisterId::agent_done_index, 12, 1);
   bench.set(RegisterId::agent_done, 0x1001, 1);
   run_until_idle();
   REQUIRE(bench.front_end.commands.size() == 1);
@@ -315,7 +328,7 @@ TEST_CASE("an agent packet is shown to the host and ended by it", "[host][HST-01
   CHECK(bench.front_end.commands[0].second.index == 12);
   CHECK(bench.front_end.commands[0].second.status == 0x1001);
   CHECK(bench.get(RegisterId::agent_state, 1) == 0);
-  CHECK(bench.write(host::offset_of(RegisterId::agent_done, 1), 4, 0) == tlm::TLM_GENERIC_ERROR_RESPONSE);
+  CHECK(refused(RegisterId::agent_done));
 }
 
 TEST_CASE("copy channels hand over copies and fills, each one at a time", "[host][HST-01][HST-05]") {
@@ -381,21 +394,21 @@ TEST_CASE("debug accesses to registers change nothing", "[host][HST-01][HST-02]"
   signal.event = QueueEvent::signal;
   signal.event_id = 99;
   bench.tell(signal);
-  std::vector<std::uint8_t> bytes(host::kBar0Bytes + 100, 0xEE);
+  std::vector<std::uint8_t> bytes(host::bar0_bytes(4096) + 100, 0xEE);
   tlm::tlm_generic_payload& payload =
       bench.registers.request(tlm::TLM_READ_COMMAND, 0, bytes.data(), static_cast<unsigned>(bytes.size()));
-  CHECK(bench.registers.out->transport_dbg(payload) == host::kBar0Bytes);
+  CHECK(bench.registers.out->transport_dbg(payload) == host::bar0_bytes(4096));
   CHECK(bytes[0] == 'H');
   CHECK(bytes[0x80] == 99);
   CHECK(bytes[0x84] == 1);
   CHECK(bytes[host::kDoorbellBase] == 0);
-  CHECK(bytes[host::kBar0Bytes] == 0xEE);
+  CHECK(bytes[host::bar0_bytes(4096)] == 0xEE);
   payload.set_address(0x1F);  // any place and length
   payload.set_data_length(3);
   CHECK(bench.registers.out->transport_dbg(payload) == 3);
   CHECK(bytes[0] == 0);
   CHECK(bytes[1] == 1000 % 256);
-  payload.set_address(host::kBar0Bytes);
+  payload.set_address(host::bar0_bytes(4096));
   CHECK(bench.registers.out->transport_dbg(payload) == 0);
   payload.set_command(tlm::TLM_WRITE_COMMAND);
   payload.set_address(0x30);

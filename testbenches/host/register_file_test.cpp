@@ -24,8 +24,9 @@ struct Effects final : host::RegisterEffects {
   void share(const protocol::SubcontextPacket& packet) override { shares.push_back(packet); }
   void ask(const protocol::OccupancyQueryPacket& query) override { queries.push_back(query); }
   void soft_reset() override { ++resets; }
-  bool settled() const override { return over; }
+  std::uint64_t live(RegisterId id) const override { return id == RegisterId::timestamp ? time : over ? 0 : 1; }
   bool over = true;
+  std::uint64_t time = 0x11'2233'4455;
   std::vector<protocol::QueueCommandPacket> commands;
   std::vector<protocol::CopyRequestPacket> copies;
   std::vector<protocol::SubcontextPacket> shares;
@@ -44,6 +45,8 @@ host::DeviceIdentity identity() {
   i.copy_engines = 2;
   i.memory = 0x1234'5678'9000;
   i.clock_mhz = 1755;
+  i.clock_period = 570;
+  i.doorbell_page = 8192;
   i.limits.max_threads_per_cta = 1024;
   i.limits.max_shared_per_cta = 232'448;
   return i;
@@ -65,6 +68,9 @@ class PlainModel {
     store(0x014, 4, i.copy_engines);
     store(0x018, 8, i.memory);
     store(0x020, 4, i.clock_mhz);
+    store(0x034, 4, i.clock_period);
+    store(0x038, 8, Effects().time);
+    store(0x08C, 4, i.doorbell_page);
     store(0x024, 4, i.limits.max_threads_per_cta);
     store(0x028, 4, i.limits.max_shared_per_cta);
   }
@@ -156,11 +162,13 @@ TEST_CASE("random accesses to registers do what a plain model does", "[host][HST
 TEST_CASE("every place and length that is not a register's is refused", "[host][HST-01]") {
   Effects effects;
   RegisterFile file(identity(), kFifo, effects);
-  for (std::uint64_t offset = 0; offset < host::kBar0Bytes + 16; ++offset) {
+  for (std::uint64_t offset = 0; offset < host::bar0_bytes(8192) + 16; ++offset) {
+    if (offset > host::kDoorbellBase + 0x100 && offset % 8192 > 0x300) continue;
     for (const unsigned bytes : {0U, 1U, 2U, 3U, 4U, 5U, 8U, 12U, 16U}) {
-      const host::RegisterPlace place = host::register_at(offset);
+      const host::RegisterPlace place = host::register_at(offset, 8192);
+      const bool mine = offset < host::kDoorbellBase || offset < host::kDoorbellBase + 8192;  // all are subcontext 0's
       const bool there =
-          place.reg != nullptr && (place.reg->array != host::RegisterArray::queue || place.index < kQueues);
+          place.reg != nullptr && mine && (place.reg->array != host::RegisterArray::queue || place.index < kQueues);
       const bool fits = (bytes == 4 || bytes == 8) && offset % bytes == 0 && there && bytes <= place.reg->bytes;
       if (fits) continue;
       std::uint64_t value = 77;
@@ -223,6 +231,139 @@ TEST_CASE("event ids come out once, in their order, and too many are counted as 
       REQUIRE(((status & host::kIntOverflow) != 0) == lost);
     }
   }
+}
+
+// PKT-14: what an operating system maps into a process is the page of its subcontext, and nothing else.
+TEST_CASE("a queue's doorbell is in the page of its subcontext, and in no other", "[host][HST-01][PKT-14]") {
+  for (const std::uint32_t page_bytes : {4096U, 65'536U}) {
+    Effects effects;
+    host::DeviceIdentity device = identity();
+    device.doorbell_page = page_bytes;
+    RegisterFile file(device, kFifo, effects);
+    CHECK(file.bytes() == 0x1'0000 + 64 * page_bytes);
+    const auto rings = [&](std::uint32_t queue, std::uint32_t page) {
+      const std::uint64_t at = 0x1'0000 + std::uint64_t{page} * page_bytes + 8 * queue;
+      REQUIRE(host::doorbell_at(queue, page, page_bytes) == at);
+      effects.commands.clear();
+      const RegisterResult result = file.write(at, 8, 5);
+      REQUIRE((result == RegisterResult::ok) == (effects.commands.size() == 1));
+      if (result != RegisterResult::ok) REQUIRE(result == RegisterResult::address);
+      return result == RegisterResult::ok && effects.commands[0].queue == queue && effects.commands[0].index == 5;
+    };
+    const auto open = [&](std::uint32_t queue, std::uint32_t subcontext) {
+      REQUIRE(file.write(host::offset_of(RegisterId::queue_subcontext, queue), 4, subcontext) == RegisterResult::ok);
+      REQUIRE(file.write(host::offset_of(RegisterId::queue_command, queue), 4, host::kQueueOpen) == RegisterResult::ok);
+    };
+    for (std::uint32_t page = 0; page < 64; ++page) CHECK(rings(3, page) == (page == 0));
+    open(3, 17);
+    open(4, 63);
+    for (std::uint32_t page = 0; page < 64; ++page) {
+      CHECK(rings(2, page) == (page == 0));
+      CHECK(rings(3, page) == (page == 17));
+      CHECK(rings(4, page) == (page == 63));
+      CHECK_FALSE(rings(kQueues, page));  // the machine has no such queue
+    }
+    CHECK(file.write(0x1'0000 + 17 * page_bytes + 512, 8, 0) == RegisterResult::address);
+    CHECK(file.write(file.bytes(), 8, 0) == RegisterResult::address);
+    // While it is open it stays where it is.
+    protocol::QueueEventPacket active;
+    active.queue = 3;
+    active.state = protocol::QueueState::active;
+    file.take(active);
+    open(3, 5);
+    CHECK(rings(3, 17));
+    CHECK_FALSE(rings(3, 5));
+    file.reset();
+    CHECK(rings(3, 0));
+  }
+}
+
+TEST_CASE("agent packets wait in numbers, are taken one by one, and end in any order", "[host][HST-01][PKT-14]") {
+  Effects effects;
+  RegisterFile file(identity(), kFifo, effects);
+  const auto get = [&](RegisterId id, std::uint32_t word = 0) {
+    std::uint64_t value = 0;
+    REQUIRE(file.read(host::offset_of(id, 1, word), host::register_of(id).bytes, value) == RegisterResult::ok);
+    return value;
+  };
+  const auto set = [&](RegisterId id, std::uint64_t value) {
+    return file.write(host::offset_of(id, 1), host::register_of(id).bytes, value);
+  };
+  const auto state = [&] {
+    return std::make_pair(get(RegisterId::agent_state) & 0xFF, get(RegisterId::agent_state) >> 8);
+  };
+  using State = std::pair<std::uint64_t, std::uint64_t>;
+  CHECK(set(RegisterId::agent_take, 1) == RegisterResult::refused);
+  for (std::uint64_t index = 10; index < 13; ++index) {
+    protocol::QueueEventPacket packet;
+    packet.event = protocol::QueueEvent::agent;
+    packet.queue = 1;
+    packet.index = index;
+    packet.packet[8] = static_cast<std::uint8_t>(index);
+    file.take(packet);
+  }
+  CHECK(state() == State{3, 0});
+  CHECK(get(RegisterId::agent_index) == 10);
+  CHECK(get(RegisterId::agent_packet, 1) == 10);
+  REQUIRE(set(RegisterId::agent_take, 0) == RegisterResult::ok);
+  CHECK(get(RegisterId::agent_index) == 11);
+  CHECK(get(RegisterId::agent_packet, 1) == 11);
+  CHECK(state() == State{2, 1});
+  REQUIRE(set(RegisterId::agent_take, 0) == RegisterResult::ok);
+  CHECK(state() == State{1, 2});
+  const auto end = [&](std::uint64_t index) {
+    REQUIRE(set(RegisterId::agent_done_index, index) == RegisterResult::ok);
+    return set(RegisterId::agent_done, 0x1001);
+  };
+  CHECK(end(12) == RegisterResult::refused);  // it has not been taken
+  REQUIRE(end(11) == RegisterResult::ok);
+  CHECK(end(11) == RegisterResult::refused);
+  REQUIRE(end(10) == RegisterResult::ok);
+  CHECK(state() == State{1, 0});
+  REQUIRE(effects.commands.size() == 2);
+  CHECK(effects.commands[0].index == 11);
+  CHECK(effects.commands[0].status == 0x1001);
+  CHECK(effects.commands[1].index == 10);
+  protocol::QueueEventPacket inactive;
+  inactive.queue = 1;
+  inactive.state = protocol::QueueState::inactive;
+  file.take(inactive);
+  CHECK(state() == State{0, 0});
+  CHECK((get(RegisterId::queue_state) == 5));
+  CHECK(set(RegisterId::agent_take, 0) == RegisterResult::refused);
+}
+
+TEST_CASE("a queue is inactivated by a command, and says when it is", "[host][PKT-14]") {
+  Effects effects;
+  RegisterFile file(identity(), kFifo, effects);
+  REQUIRE(file.write(host::offset_of(RegisterId::queue_command, 2), 4, 3) == RegisterResult::ok);
+  REQUIRE(effects.commands.size() == 1);
+  CHECK(effects.commands[0].command == protocol::QueueCommand::inactivate);
+  CHECK(effects.commands[0].queue == 2);
+  CHECK(file.write(host::offset_of(RegisterId::queue_command, 2), 4, 4) == RegisterResult::refused);
+  const auto interrupts = [&] {
+    std::uint64_t value = 0;
+    REQUIRE(file.read(host::offset_of(RegisterId::int_status), 4, value) == RegisterResult::ok);
+    return value;
+  };
+  protocol::QueueEventPacket event;
+  event.queue = 2;
+  event.state = protocol::QueueState::aborting;
+  file.take(event);
+  CHECK(interrupts() == 0);
+  event.state = protocol::QueueState::inactive;
+  file.take(event);
+  CHECK(interrupts() == host::kIntQueueClosed);
+  // Why a queue has stopped.
+  event.state = protocol::QueueState::error;
+  event.status = arch::HsaStatus::invalid_argument;
+  event.reason = arch::Reason::kernarg_host;
+  file.take(event);
+  std::uint64_t reason = 0;
+  REQUIRE(file.read(host::offset_of(RegisterId::queue_error_reason, 2), 4, reason) == RegisterResult::ok);
+  CHECK(reason == 27);
+  REQUIRE(file.read(host::offset_of(RegisterId::error_reason), 4, reason) == RegisterResult::ok);
+  CHECK(reason == 27);
 }
 
 TEST_CASE("doorbells ring whole, and by halves with the high one", "[host][HST-01][PKT-01]") {

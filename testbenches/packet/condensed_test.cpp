@@ -275,7 +275,8 @@ TEST_CASE("random lists of kernels through condensed packets and back", "[packet
     const PacketBytes bytes = encode(packet);
     const oracle::Condensed seen = oracle::condensed(bytes, expected);
     const Expanded result = expanded(bytes, table);
-    if (!result.verdict.ok() || !seen.format.none()) FAIL("a good packet was refused: " << result.verdict.why);
+    if (!result.verdict.ok() || !seen.format.none())
+      FAIL("a good packet was refused: " << heddle::arch::reason_text(result.verdict.reason));
     if (result.kernels.count != list.size() || seen.kernels.size() != list.size()) FAIL("kernels of round " << round);
     for (std::size_t i = 0; i < list.size(); ++i) {
       ++kernels;

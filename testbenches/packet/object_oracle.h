@@ -128,8 +128,10 @@ inline std::uint64_t up(std::uint64_t value, std::uint64_t step) {
 inline Blame together(const Image& image, const Object& object, const arch::SmLimits& limits) {
   Blame blame;
   const std::uint64_t threads = number(image, 4, 2) * number(image, 6, 2) * number(image, 8, 2);
-  blame.add(kArgument, object.threads != 0 && threads > object.threads);
-  const std::uint64_t shared = object.shared + number(image, 28, 4);
+  blame.add(kIncompatible, object.threads != 0 && threads > object.threads);
+  // hsa.h: group_segment_size is not less than what the kernel itself uses, and what is allocated dynamically.
+  const std::uint64_t shared = number(image, 28, 4);
+  blame.add(kAllocation, shared < object.shared);
   const std::uint64_t warps = (threads + limits.warp_size - 1) / limits.warp_size;
   const std::uint64_t registers =
       up(object.registers * limits.warp_size, limits.register_granularity) * up(warps, limits.warp_granularity);
@@ -141,7 +143,7 @@ inline Blame together(const Image& image, const Object& object, const arch::SmLi
   bool partial = false;
   const Extents grid = ctas(image, partial);
   const std::vector<Extents> levels = given_levels(object);
-  if (!levels.empty()) blame.add(kArgument, partial || !tiles(levels[0], grid));
+  if (!levels.empty()) blame.add(kIncompatible, partial || !tiles(levels[0], grid));
   return blame;
 }
 

@@ -60,6 +60,7 @@ class PacketBench {
         host("host", domain),
         processor("processor", domain, "packet", params, limits, codes, fit, kTable) {
     processor.memory_out.bind(memory.in);
+    memory.written.bind(processor.written_in);
     processor.dispatch_out.bind(tasks.in);
     tasks.out.bind(processor.dispatch_done_in);
     processor.copy_out.bind(copies.in);
@@ -98,7 +99,7 @@ class PacketBench {
   void run(Cycle cycles) {
     run_until(sc_core::sc_time_stamp() + sc_core::sc_time(static_cast<double>(cycles), sc_core::SC_NS));
   }
-  // Until nothing is inside, polling apart; false: that takes too long.
+  // Until nothing is inside; false: that takes too long.
   bool settle(Cycle most = 1'000'000) {
     for (Cycle spent = 0; spent < most; spent += 500) {
       run(500);
@@ -160,8 +161,9 @@ class Producer {
   }
   void close() { bench_.send({protocol::QueueCommand::close, number_, {}, 0, 0}); }
   void ring(std::uint64_t index) { bench_.send({protocol::QueueCommand::doorbell, number_, {}, index, 0}); }
-  void agent_done(std::uint32_t status = 0) {
-    bench_.send({protocol::QueueCommand::agent_done, number_, {}, 0, status});
+  void inactivate() { bench_.send({protocol::QueueCommand::inactivate, number_, {}, 0, 0}); }
+  void agent_done(std::uint64_t index, std::uint32_t status = 0) {
+    bench_.send({protocol::QueueCommand::agent_done, number_, {}, index, status});
   }
 
   std::uint64_t slot(std::uint64_t index) const { return setup.base + (index & (setup.size - 1)) * arch::kPacketBytes; }

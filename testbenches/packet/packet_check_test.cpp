@@ -24,6 +24,8 @@ constexpr auto kFormat = HsaStatus::invalid_packet_format;
 constexpr auto kTooMuch = HsaStatus::out_of_resources;
 constexpr auto kObject = HsaStatus::invalid_code_object;
 constexpr auto kSignal = HsaStatus::invalid_signal;
+constexpr auto kAllocation = HsaStatus::invalid_allocation;
+constexpr auto kIncompatible = HsaStatus::incompatible_arguments;
 
 DispatchFields good() {
   DispatchFields fields;
@@ -43,7 +45,7 @@ HsaStatus status(const std::function<void(DispatchFields&)>& change, const SmLim
   DispatchFields fields = good();
   change(fields);
   const HsaResult verdict = heddle::packet::check(fields, limits);
-  CHECK(verdict.ok() == std::string(verdict.why).empty());
+  CHECK(verdict.ok() == (verdict.reason == heddle::arch::Reason::none));
   return verdict.status;
 }
 
@@ -53,7 +55,7 @@ HsaStatus with_object(const std::function<void(DispatchFields&, KernelObject&)>&
   change(fields, object);
   REQUIRE(heddle::packet::check(fields, limits).ok());
   const HsaResult verdict = heddle::packet::check(fields, object, limits);
-  CHECK(verdict.ok() == std::string(verdict.why).empty());
+  CHECK(verdict.ok() == (verdict.reason == heddle::arch::Reason::none));
   return verdict.status;
 }
 
@@ -142,6 +144,10 @@ TEST_CASE("addresses and segments of a dispatch", "[packet][PKT-09]") {
   CHECK(status([](DispatchFields& f) { f.group_segment = 232'448; }) == kGood);
   CHECK(status([](DispatchFields& f) { f.group_segment = 232'449; }) == kTooMuch);
   CHECK(status([](DispatchFields& f) { f.group_segment = 0xFFFF'FFFF; }) == kTooMuch);
+  CHECK(status([](DispatchFields& f) { f.kernarg = (std::uint64_t{1} << 63) - 16; }) == kGood);
+  CHECK(status([](DispatchFields& f) { f.kernarg = std::uint64_t{1} << 63; }) == kArgument);
+  CHECK(status([](DispatchFields& f) { f.completion_signal = 0xA043; }) == kGood);  // with time stamps: 64 bytes
+  CHECK(status([](DispatchFields& f) { f.completion_signal = 0xA022; }) == kSignal);
   for (const unsigned scopes : {0x06U, 0x18U, 0x20U, 0x40U, 0x80U}) {
     CHECK(status([&](DispatchFields& f) { f.synch_scopes = static_cast<std::uint8_t>(scopes); }) == kFormat);
   }
@@ -153,12 +159,14 @@ TEST_CASE("a dispatch and its kernel object against the machine", "[packet][PKT-
   CHECK(with_object([](F&, K&) {}) == kGood);
   // 16 x 4 x 2 work-items
   CHECK(with_object([](F&, K& k) { k.threads_limit = 128; }) == kGood);
-  CHECK(with_object([](F&, K& k) { k.threads_limit = 127; }) == kArgument);
+  CHECK(with_object([](F&, K& k) { k.threads_limit = 127; }) == kIncompatible);
   CHECK(with_object([](F&, K& k) { k.registers_per_thread = 255; }) == kGood);
   CHECK(with_object([](F&, K& k) { k.registers_per_thread = 256; }) == kTooMuch);
-  CHECK(with_object([](F&, K& k) { k.static_shared = 232'448 - 1024; }) == kGood);
-  CHECK(with_object([](F&, K& k) { k.static_shared = 232'448 - 1023; }) == kTooMuch);
-  CHECK(with_object([](F&, K& k) { k.static_shared = 0xFFFF'FFFF; }) == kTooMuch);
+  // The group segment is all of the shared memory: what the kernel has of its own is a part of it (PKT-14).
+  CHECK(with_object([](F&, K& k) { k.static_shared = 1024; }) == kGood);
+  CHECK(with_object([](F&, K& k) { k.static_shared = 1025; }) == kAllocation);
+  CHECK(with_object([](F&, K& k) { k.static_shared = 0xFFFF'FFFF; }) == kAllocation);
+  CHECK(with_object([](F& f, K& k) { f.group_segment = k.static_shared = 232'448; }) == kGood);
   // A whole workgroup: 1024 threads of 64 registers are all that an SM has.
   const auto whole = [](std::uint32_t registers) {
     return [registers](F& f, K& k) {
@@ -193,14 +201,14 @@ TEST_CASE("clusters divide a grid of whole workgroups", "[packet][PKT-09][PKT-12
     });
   };
   CHECK(clusters({2, 2, 3}, {160, 40, 6}) == kGood);
-  CHECK(clusters({2, 2, 3}, {176, 40, 6}) == kArgument);
-  CHECK(clusters({2, 2, 3}, {160, 44, 6}) == kArgument);
-  CHECK(clusters({2, 2, 3}, {160, 40, 8}) == kArgument);
+  CHECK(clusters({2, 2, 3}, {176, 40, 6}) == kIncompatible);
+  CHECK(clusters({2, 2, 3}, {160, 44, 6}) == kIncompatible);
+  CHECK(clusters({2, 2, 3}, {160, 40, 8}) == kIncompatible);
   // Rounded up to whole workgroups the grid would do.
-  CHECK(clusters({2, 2, 3}, {159, 40, 6}) == kArgument);
-  CHECK(clusters({2, 2, 3}, {160, 39, 6}) == kArgument);
-  CHECK(clusters({1, 1, 1}, {160, 40, 5}) == kArgument);
-  CHECK(clusters({2, 0, 3}, {160, 40, 6}) == kArgument);  // the object has not been decoded
+  CHECK(clusters({2, 2, 3}, {159, 40, 6}) == kIncompatible);
+  CHECK(clusters({2, 2, 3}, {160, 39, 6}) == kIncompatible);
+  CHECK(clusters({1, 1, 1}, {160, 40, 5}) == kIncompatible);
+  CHECK(clusters({2, 0, 3}, {160, 40, 6}) == kIncompatible);  // the object has not been decoded
 }
 
 TEST_CASE("random dispatches on random machines", "[packet][PKT-09]") {

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,13 +26,19 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
   static constexpr std::uint64_t kBytes = std::uint64_t{1} << 20;
 
   FakeMemory(const sc_core::sc_module_name& name, Domain& domain)
-      : sc_core::sc_module(name), in("in", domain), device_(kBytes), host_(kBytes), domain_(domain) {
+      : sc_core::sc_module(name),
+        in("in", domain),
+        written("written", domain, 5, kUnlimitedCredits),
+        device_(kBytes),
+        host_(kBytes),
+        domain_(domain) {
     in.connect<FakeMemory, &FakeMemory::on_request, &FakeMemory::on_room, &FakeMemory::on_blocking,
                &FakeMemory::on_debug>(*this);
     domain.add_resettable(*this);
   }
 
   MemoryIn in;
+  PacketOut<protocol::WrittenPacket> written;  // who watches a line of device memory is told of every change once
   std::function<Cycle()> delay = [] { return Cycle{50}; };
   std::function<bool()> full = [] { return false; };  // the channel stays busy for a while
   std::function<void(std::uint64_t address, bool write)> watch;
@@ -65,13 +74,23 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
     std::uint8_t* to = at(address, bytes);
     HEDDLE_CHECK(to != nullptr, "a write outside memory");
     for (std::uint32_t i = 0; i < bytes; ++i) to[i] = static_cast<std::uint8_t>(value >> 8 * i);
+    tell(address);
   }
   template <class Bytes>
   void put_bytes(std::uint64_t address, const Bytes& bytes) {
     std::copy(bytes.begin(), bytes.end(), at(address, bytes.size()));
+    tell(address);
   }
 
  private:
+  void tell(std::uint64_t address) {
+    const auto found = watched_.find(address / arch::kLineBytes);
+    if (found == watched_.end()) return;
+    const std::set<std::uint64_t> numbers = std::move(found->second);
+    watched_.erase(found);
+    for (const std::uint64_t number : numbers) written.send({number});
+  }
+
   enum : std::uint32_t { kServe, kAccept };
 
   bool on_request(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival) {
@@ -125,9 +144,14 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
       put(line + extension->lane[0].offset, get(line + extension->lane[0].offset) + extension->lane[0].operand);
     } else if (payload.is_read()) {
       std::copy_n(data, bytes, payload.get_data_ptr());
+      if (extension->watch != 0) {
+        REQUIRE_FALSE(arch::in_host_window(address));
+        watched_[address / arch::kLineBytes].insert(extension->watch);
+      }
     } else {
       REQUIRE(payload.is_write());
       std::copy_n(payload.get_data_ptr(), bytes, data);
+      tell(address);
     }
     if (watch) watch(address, changes);
     return tlm::TLM_OK_RESPONSE;
@@ -139,11 +163,13 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
     for (tlm::tlm_generic_payload* payload : payloads_) {
       if (keeps && payload != nullptr) late_.push_back(payload);
     }
+    watched_.clear();
     payloads_.clear();  // otherwise what they asked for is lost
     open_ = 0;
   }
   const char* handler_name() const override { return name(); }
 
+  std::map<std::uint64_t, std::set<std::uint64_t>> watched_;  // by line
   std::vector<std::uint8_t> device_;
   std::vector<std::uint8_t> host_;
   Domain& domain_;
@@ -164,6 +190,7 @@ class FakeTasks : public sc_core::sc_module, private EventHandler, private Reset
     Cycle when = 0;
     Cycle ended = 0;
     bool done = false;
+    bool killed = false;
     std::string label;
   };
   PacketIn<protocol::DispatchPacket> in;
@@ -172,7 +199,10 @@ class FakeTasks : public sc_core::sc_module, private EventHandler, private Reset
   std::function<Cycle(const Kernel&)> duration = [](const Kernel&) { return Cycle{1000}; };
   std::function<protocol::DoneStatus(const Kernel&)> status = [](const Kernel&) { return protocol::DoneStatus::ok; };
   bool held = false;  // kernels end by release() only
+  // A kernel that is to be killed ends that long afterwards; none: it is too late, and it ends as it would.
+  std::function<std::optional<Cycle>(const Kernel&)> dies = [](const Kernel&) { return std::optional<Cycle>(30); };
   std::vector<Kernel> kernels;
+  std::vector<std::uint32_t> kills;  // operations
   std::uint32_t running = 0;
   std::uint32_t most_running = 0;
 
@@ -180,25 +210,42 @@ class FakeTasks : public sc_core::sc_module, private EventHandler, private Reset
 
  private:
   void on_dispatch(const protocol::DispatchPacket& packet, std::uint32_t) {
+    if (packet.abort) return kill(packet.operation);
     for (const Kernel& kernel : kernels) {
-      if (kernel.packet.operation == packet.operation) FAIL("an operation id was used twice");
+      if (!kernel.done && kernel.packet.operation == packet.operation) FAIL("an operation id was used twice");
     }
-    kernels.push_back({packet, domain_.now(), 0, false, gpu_observation(domain_).labels.of(packet.operation)});
+    kernels.push_back({packet, domain_.now(), 0, false, false, gpu_observation(domain_).labels.of(packet.operation)});
     most_running = std::max(most_running, ++running);
     if (!held) domain_.schedule_in(start_latency + duration(kernels.back()), *this, 0, kernels.size() - 1);
   }
-  void on_event(std::uint32_t, std::uint64_t number) override { finish(static_cast<std::size_t>(number)); }
+  void kill(std::uint32_t operation) {
+    kills.push_back(operation);
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      Kernel& kernel = kernels[i];
+      if (kernel.packet.operation != operation || kernel.done) continue;
+      const std::optional<Cycle> delay = dies(kernel);
+      if (!delay) continue;
+      REQUIRE_FALSE(kernel.killed);
+      kernel.killed = true;
+      domain_.schedule_in(*delay, *this, 1, i);
+    }
+  }
+  void on_event(std::uint32_t kind, std::uint64_t number) override {
+    if (kind == 1 || !kernels[number].killed) finish(static_cast<std::size_t>(number));
+  }
   void finish(std::size_t number) {
     Kernel& kernel = kernels[number];
     REQUIRE_FALSE(kernel.done);
     kernel.done = true;
     kernel.ended = domain_.now();
     --running;
-    out.send({kernel.packet.operation, status(kernel), kernel.when + start_latency, kernel.ended});
+    const protocol::DoneStatus how = kernel.killed ? protocol::DoneStatus::aborted : status(kernel);
+    out.send({kernel.packet.operation, how, kernel.when + start_latency, kernel.ended});
   }
   void reset() override {
     running = 0;
     kernels.clear();
+    kills.clear();
   }
   const char* handler_name() const override { return name(); }
 

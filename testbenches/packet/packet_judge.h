@@ -76,7 +76,7 @@ class Judge {
 
  private:
   static bool agree(const arch::HsaResult& verdict, const Blame& blame) {
-    if (verdict.ok() != (verdict.why[0] == 0)) return false;
+    if (verdict.ok() != (verdict.reason == arch::Reason::none)) return false;
     return blame.fits(static_cast<std::uint32_t>(verdict.status));
   }
   static Extents wide(const arch::Dim3& dim) { return {dim.x, dim.y, dim.z}; }
@@ -180,9 +180,8 @@ class Judge {
     const bool right = wide(shape.grid) == grid &&
                        wide(shape.block) == Extents{fields.workgroup[0], fields.workgroup[1], fields.workgroup[2]} &&
                        shape.registers_per_thread == expected_object_.registers &&
-                       shape.shared_bytes == expected_object_.shared + number(image, 28, 4) &&
-                       shape.local_bytes == number(image, 24, 4) && shape.subcontext == 5 &&
-                       shape.code == expected_object_.program &&
+                       shape.shared_bytes == number(image, 28, 4) && shape.local_bytes == number(image, 24, 4) &&
+                       shape.subcontext == 5 && shape.code == expected_object_.program &&
                        shape.duration.min == (timed ? expected_object_.shortest : 1) &&
                        shape.duration.max == (timed ? expected_object_.longest : 1) &&
                        shape.cluster.extents == object_.cluster.extents &&

@@ -57,9 +57,11 @@ class Blame {
   std::uint32_t bits_ = 0;
 };
 constexpr std::uint32_t kArgument = 0x1001;
+constexpr std::uint32_t kAllocation = 0x1003;
 constexpr std::uint32_t kSignal = 0x1006;
 constexpr std::uint32_t kResources = 0x1008;
 constexpr std::uint32_t kFormat = 0x1009;
+constexpr std::uint32_t kIncompatible = 0x100D;
 constexpr std::uint32_t kObject = 0x1010;
 
 inline bool zeros(const Image& image, std::size_t first, std::size_t last) {
@@ -73,7 +75,8 @@ inline void blame_scopes(Blame& blame, std::uint8_t scopes) {
   blame.add(kFormat, (scopes & 0x18) == 0x18);
 }
 inline void blame_signal(Blame& blame, std::uint64_t handle) {
-  blame.add(kSignal, (handle & 0x1E) != 0);  // bits 1 to 4; bit 0 asks for an interrupt
+  // Bit 0 asks for an interrupt, bit 1 for time stamps, with which the record has 64 bytes.
+  blame.add(kSignal, (handle & 0x1C) != 0 || (handle & 0x22) == 0x22);
 }
 
 // Header and reserved fields of types 2 and 6.
@@ -106,7 +109,7 @@ inline Blame fields_of_dispatch(const Image& image, const arch::SmLimits& limits
     blame.add(kArgument, ctas > (i == 0 ? 0x7FFF'FFFFU : 0xFFFFU));
   }
   blame.add(kArgument, threads > limits.max_threads_per_cta);
-  blame.add(kArgument, image[40] % 16 != 0);
+  blame.add(kArgument, image[40] % 16 != 0 || image[47] >= 0x80);
   blame.add(kObject, zeros(image, 32, 39) || image[32] % 128 != 0 || image[39] >= 0x80);
   blame_signal(blame, number(image, 56, 8));
   blame.add(kResources, number(image, 28, 4) > limits.max_shared_per_cta);
@@ -119,6 +122,8 @@ inline Blame format_of_barrier(const Image& image) {
   blame_scopes(blame, image[1]);
   blame.add(kFormat, !zeros(image, 2, 7) || !zeros(image, 48, 55));
   for (const std::size_t at : {8, 16, 24, 32, 40, 56}) blame_signal(blame, number(image, at, 8));
+  // A null handle is a dependency that is satisfied for AND, and not for OR.
+  blame.add(kArgument, image[0] == 5 && zeros(image, 8, 47));
   return blame;
 }
 

@@ -223,7 +223,7 @@ TEST_CASE("launches of a program have code of their own", "[packet][PKT-03][PKT-
   arch::DispatchFields fields = fields_of(bench.object_of(object));
   fields.kernarg = 0x6000;
   fields.grid = {70, 1, 1};  // a partial workgroup
-  fields.group_segment = 512;
+  fields.group_segment = 1536;
   fields.private_segment = 16;
   Producer queue(bench, 0);
   queue.setup.subcontext = 9;

@@ -79,6 +79,7 @@ std::vector<Case> all_cases() {
       field_case("an unused dimension", argument, [](auto& f) { f.grid[1] = 2; }),
       field_case("a grid smaller than a workgroup", argument, [](auto& f) { f.grid[0] = 31; }),
       field_case("misaligned kernarg", argument, [](auto& f) { f.kernarg = 8; }),
+      field_case("kernarg in the host's memory", argument, [](auto& f) { f.kernarg = arch::kHostWindow; }),
       field_case("too much group segment", resources, [](auto& f) { f.group_segment = 1U << 20; }),
       field_case("no kernel object", code, [](auto& f) { f.kernel_object = 0; }),
       field_case("a misaligned kernel object", code, [](auto& f) { f.kernel_object += 64; }),
@@ -87,8 +88,9 @@ std::vector<Case> all_cases() {
       field_case(
           "a misaligned signal", HsaStatus::invalid_signal, [](auto& f) { f.completion_signal += 8; }, false),
       object_case("too many registers", resources, [](auto& o) { o.registers_per_thread = 256; }),
-      object_case("too much static shared memory", resources, [](auto& o) { o.static_shared = 1U << 20; }),
-      object_case("a threads limit", argument, [](auto& o) { o.threads_limit = 16; }),
+      object_case("a group segment below the static shared memory", HsaStatus::invalid_allocation,
+                  [](auto& o) { o.static_shared = 16; }),
+      object_case("a threads limit", HsaStatus::incompatible_arguments, [](auto& o) { o.threads_limit = 16; }),
       object_case("a program that does not exist", code, [](auto& o) { o.program = 77; }),
       {"ref_num above 7", argument,
        [](PacketBench& bench, std::uint64_t signal) {

@@ -79,7 +79,7 @@ class Fuzz {
     }
     for (std::uint32_t i = 0; i < 4; ++i) {
       bench_.run(2000);
-      for (auto& queue : queues_) queue->agent_done();
+      end_agents();
     }
     check();
     rest();
@@ -229,6 +229,10 @@ class Fuzz {
     taken = bad.index + 1;
   }
 
+  void end_agents() {
+    for (const auto& event : bench_.events(QueueEvent::agent)) queues_[event.queue]->agent_done(event.index);
+  }
+
   // Packets can hold their place for up to 1000 s.
   void rest() {
     for (auto& queue : queues_) queue->close();
@@ -241,7 +245,7 @@ class Fuzz {
     while (!all_closed()) {
       REQUIRE(cycles < 4'000'000'000'000);
       bench_.run(cycles);
-      for (auto& queue : queues_) queue->agent_done();
+      end_agents();
       cycles *= 4;
     }
     bench_.run(100);

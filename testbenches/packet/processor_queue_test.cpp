@@ -1,6 +1,7 @@
 // Queues of the packet processor: rings, doorbells, order, priorities, closing.
 #include <nlohmann/json.hpp>
 
+#include "packet/dispatcher.h"
 #include "packet/packet_bench.h"
 
 namespace packet_processor_queue_test {
@@ -80,8 +81,10 @@ TEST_CASE("a doorbell before the header is published, and after", "[packet][PKT-
   queue.ring(index);
   bench.run(3000);
   CHECK(bench.tasks.kernels.empty());
-  CHECK(bench.processor.quiescent() == (bench.memory.open() <= 1));
+  CHECK(bench.processor.quiescent());
+  CHECK(bench.domain.idle());
   queue.publish(index);
+  queue.ring(index);
   bench.run(3000);
   REQUIRE(bench.tasks.kernels.size() == 1);
   // Without a doorbell nothing is looked at.
@@ -101,33 +104,80 @@ TEST_CASE("packets that are published out of order are taken in order", "[packet
   Producer queue(bench, 0);
   for (std::uint32_t i = 0; i < 5; ++i) queue.prepare(kernel_packet(bench.object("k")));
   queue.ring(4);
-  for (const std::uint64_t index : {3U, 4U, 1U}) queue.publish(index);
-  bench.run(4000);
+  const auto publish = [&](std::uint64_t index) {
+    queue.publish(index);
+    queue.ring(index);
+    bench.run(4000);
+  };
+  for (const std::uint64_t index : {3U, 4U, 1U}) publish(index);
   CHECK(bench.tasks.kernels.empty());
-  queue.publish(0);
-  bench.run(6000);
+  CHECK(bench.domain.idle());
+  publish(0);
   CHECK(order_of(bench) == counting(0, 2));
-  queue.publish(2);
-  bench.run(8000);
+  publish(2);
   CHECK(order_of(bench) == counting(0, 5));
 }
 
-TEST_CASE("an older doorbell changes nothing", "[packet][PKT-01]") {
+// hsa.h: the doorbell of a queue with several producers can be updated with any value.
+TEST_CASE("a doorbell finds all that is there, whatever its value", "[packet][PKT-01][PKT-14]") {
+  for (const std::uint64_t value :
+       {std::uint64_t{0}, std::uint64_t{5}, std::uint64_t{7}, std::uint64_t{20}, std::uint64_t{21}, std::uint64_t{1000},
+        (std::uint64_t{1} << 63) - 1, ~std::uint64_t{0}}) {
+    CAPTURE(value);
+    PacketBench bench;
+    Producer queue(bench, 0, 16, 5);
+    for (std::uint32_t i = 0; i < 3; ++i) queue.write(kernel_packet(bench.object("k")));
+    queue.ring(value);
+    REQUIRE(bench.settle());
+    CHECK(order_of(bench) == counting(5, 3));
+    // And is forgotten: the next ones come with their own.
+    queue.write(kernel_packet(bench.object("k")));
+    const std::uint64_t served = bench.memory.served;
+    bench.run(20'000);
+    CHECK(bench.memory.served == served);
+    CHECK(bench.domain.idle());
+    queue.ring(value);
+    REQUIRE(bench.settle());
+    CHECK(order_of(bench) == counting(5, 4));
+  }
+}
+
+TEST_CASE("a ring that was zeroed is empty, until a doorbell says otherwise", "[packet][PKT-01][PKT-14]") {
   PacketBench bench;
-  Producer queue(bench, 0, 16, 5);
-  for (std::uint32_t i = 0; i < 3; ++i) queue.write(kernel_packet(bench.object("k")));
-  queue.ring(6);
-  queue.ring(5);
-  queue.ring(0);  // before the first packet
-  bench.run(5000);
-  CHECK(order_of(bench) == counting(5, 2));
-  queue.ring(6);
-  bench.run(5000);
-  CHECK(order_of(bench) == counting(5, 2));
-  CHECK(bench.domain.idle());
-  queue.ring(7);
+  Producer queue(bench, 0, 8);
+  for (std::uint64_t i = 0; i < 8; ++i) bench.memory.put_bytes(queue.slot(i), arch::PacketBytes{});
+  for (std::uint32_t i = 0; i < 3; ++i) queue.submit(kernel_packet(bench.object("k")));
   REQUIRE(bench.settle());
-  CHECK(order_of(bench) == counting(5, 3));
+  CHECK(order_of(bench) == counting(0, 3));
+  CHECK(bench.events(QueueEvent::state).back().state == QueueState::active);
+  queue.ring(3);
+  REQUIRE(bench.settle());
+  CHECK(bench.events(QueueEvent::state).back().status == HsaStatus::invalid_packet_format);
+  CHECK(bench.events(QueueEvent::state).back().reason == arch::Reason::zeroed_slot);
+}
+
+TEST_CASE("a queue of one packet", "[packet][PKT-14]") {
+  PacketBench bench;
+  bench.tasks.held = true;
+  Producer queue(bench, 0, 1, 7);
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    queue.submit(kernel_packet(bench.object("k")));
+    bench.run(3000);
+    REQUIRE_FALSE(queue.full());  // the packet has been launched
+  }
+  CHECK(order_of(bench) == counting(7, 5));
+  for (std::size_t i = 0; i < 5; ++i) bench.tasks.release(i);
+  REQUIRE(bench.settle());
+  CHECK(queue.read_index() == 12);
+}
+
+TEST_CASE("numbers of kernels come round", "[packet][PKT-14]") {
+  heddle::packet::DispatchIds ids(0x7FFF'FFFE);
+  const auto none = [](std::uint32_t) { return false; };
+  CHECK(ids.next(none) == 0xFFFF'FFFE);
+  CHECK(ids.next(none) == 0xFFFF'FFFF);
+  CHECK(ids.next([](std::uint32_t id) { return id < 0x8000'0003; }) == 0x8000'0003);
+  CHECK(ids.next(none) == 0x8000'0004);
 }
 
 TEST_CASE("kernels of a queue overlap, and a barrier bit waits for all before it", "[packet][PKT-04]") {
@@ -355,13 +405,14 @@ TEST_CASE("a wrong set-up is an error of the queue", "[packet][PKT-09]") {
     const auto event = bench.events(QueueEvent::state, number).back();
     CHECK(event.state == QueueState::error);
     CHECK(event.status == HsaStatus::invalid_queue);
+    CHECK(event.reason >= arch::Reason::queue_size);
+    CHECK(event.reason <= arch::Reason::queue_subcontext);
     queue.close();
     bench.run(10);
     CHECK(bench.events(QueueEvent::state, number).back().state == QueueState::closed);
     ++number;
   };
   refused([](auto& setup) { setup.size = 3; });
-  refused([](auto& setup) { setup.size = 1; });
   refused([](auto& setup) { setup.size = 0; });
   refused([](auto& setup) { setup.size = 1U << 21; });
   refused([](auto& setup) { setup.base += 32; });

@@ -84,16 +84,93 @@ TEST_CASE("barrier-AND waits for all its signals, barrier-OR for one", "[packet]
   }
 }
 
-TEST_CASE("a barrier packet without signals waits for nothing", "[packet][PKT-02]") {
-  for (const PacketType type : {PacketType::barrier_and, PacketType::barrier_or}) {
+// hsa.h: a null handle is a satisfied dependency of a barrier-AND, and one that is not satisfied of a barrier-OR.
+TEST_CASE("a barrier-AND without signals waits for nothing, a barrier-OR could wait for ever",
+          "[packet][PKT-02][PKT-14]") {
+  PacketBench bench;
+  const std::uint64_t completion = bench.signal(2, 1);
+  Producer all(bench, 0);
+  all.submit(barrier_packet(PacketType::barrier_and, {}, completion));
+  REQUIRE(bench.settle());
+  CHECK(bench.value(completion) == 0);
+  CHECK(bench.log.of(0, 0)->status == HsaStatus::success);
+  Producer any(bench, 1);
+  const std::uint64_t refused = bench.signal(3, 1);
+  any.submit(barrier_packet(PacketType::barrier_or, {}, refused));
+  REQUIRE(bench.settle());
+  CHECK(bench.value(refused) == -0x1001);
+  const auto event = bench.events(QueueEvent::state, 1).back();
+  CHECK(event.state == QueueState::error);
+  CHECK(event.status == HsaStatus::invalid_argument);
+  CHECK(event.reason == arch::Reason::no_dependency);
+}
+
+// In device memory nothing is read but for a change; what others do in the host's has to be looked at.
+TEST_CASE("dependency signals that the device sees change wake their packet, and are not polled", "[packet][PKT-14]") {
+  PacketBench bench;
+  const std::uint64_t far = PacketBench::kSignals + 0x800;
+  bench.memory.put(far, 2);
+  Producer queue(bench, 0);
+  queue.write(barrier_packet(PacketType::barrier_and, {far, bench.signal(4, 0)}));
+  queue.write(kernel_packet(bench.object("k")));
+  queue.ring(1);
+  bench.run(3000);
+  const std::uint64_t served = bench.memory.served;
+  bench.run(50'000);
+  CHECK(bench.memory.served == served);
+  CHECK(bench.domain.idle());
+  bench.memory.put(far, 1);  // not enough
+  bench.run(1000);
+  CHECK(bench.memory.served == served + 1);
+  CHECK_FALSE(begun(bench));
+  bench.memory.put(far, 0);
+  const Cycle changed = bench.domain.now();
+  bench.run(2000);
+  REQUIRE(begun(bench));
+  CHECK(bench.log.of(0, 0)->times.ready <= changed + 100);
+}
+
+TEST_CASE("a signal that changes while it is read is read again", "[packet][PKT-14]") {
+  for (Cycle at = 0; at < 1000; at += 10) {
+    CAPTURE(at);
     PacketBench bench;
-    const std::uint64_t completion = bench.signal(2, 1);
+    bench.memory.delay = [] { return Cycle{200}; };
+    const std::uint64_t signal = bench.signal(0, 1);
     Producer queue(bench, 0);
-    queue.submit(barrier_packet(type, {}, completion));
+    queue.submit(barrier_packet(PacketType::barrier_and, {signal}, bench.signal(9, 1)));
+    bench.run(at);
+    bench.memory.put(signal, 0);
     REQUIRE(bench.settle());
-    CHECK(bench.value(completion) == 0);
-    CHECK(bench.log.of(0, 0)->status == HsaStatus::success);
+    CHECK(bench.value(bench.signal(9, 0)) == 0);
+    CHECK(bench.log.of(0, 0) != nullptr);
   }
+}
+
+TEST_CASE("a completion signal in the host's memory wakes those who wait for it at once", "[packet][PKT-14]") {
+  heddle::packet::PacketParams params;
+  params.poll = 1'000'000;
+  PacketBench bench(params);
+  const std::uint64_t done = arch::kHostWindow + 0x9000;
+  bench.memory.put(done, 1);
+  Producer first(bench, 0);
+  Producer second(bench, 1);
+  second.write(barrier_packet(PacketType::barrier_or, {done}));
+  second.write(kernel_packet(bench.object("k")));
+  second.ring(1);
+  bench.run(5000);
+  first.submit(kernel_packet(bench.object("k"), done));
+  bench.run(10'000);
+  REQUIRE(bench.log.of(1, 0) != nullptr);
+  CHECK(bench.log.of(1, 0)->times.ready < bench.log.of(0, 0)->times.cleaned + 200);
+  // What the host itself writes there is found by a look.
+  bench.memory.put(done, 1);
+  second.submit(barrier_packet(PacketType::barrier_or, {done}));
+  bench.run(5000);
+  bench.memory.put(done, 0);
+  bench.run(900'000);
+  CHECK(bench.log.of(1, 2) == nullptr);
+  bench.run(200'000);
+  CHECK(bench.log.of(1, 2) != nullptr);
 }
 
 TEST_CASE("nothing behind a barrier packet begins before that is complete", "[packet][PKT-02][PKT-04]") {
@@ -103,6 +180,7 @@ TEST_CASE("nothing behind a barrier packet begins before that is complete", "[pa
     arch::BarrierPacket barrier;
     barrier.scopes.release = arch::FenceScope::system;
     barrier.completion_signal = bench.signal(0, 1);
+    barrier.signals[3] = bench.signal(8, 0);
     Producer queue(bench, 0);
     queue.write(arch::encode(barrier, type));
     queue.write(kernel_packet(bench.object("k")));
@@ -164,37 +242,51 @@ TEST_CASE("queues wait for each other by signals", "[packet][PKT-02][PKT-04]") {
   CHECK(bench.log.of(1, 1)->times.dispatched > bench.log.of(0, 0)->times.ended);
 }
 
-TEST_CASE("agent packets go to the host, one at a time", "[packet][PKT-02]") {
-  PacketBench bench;
+TEST_CASE("agent packets go to the host in numbers, and are done in any order", "[packet][PKT-02][PKT-14]") {
+  heddle::packet::PacketParams params;
+  params.agents = 3;
+  PacketBench bench(params);
   const std::uint64_t signal = bench.signal(0, 10);
   Producer queue(bench, 0);
   Producer other(bench, 1);
-  queue.agent_done();  // of nothing
+  queue.agent_done(0);  // of nothing
   const auto first = agent_packet(7, signal);
   queue.write(first);
   queue.write(kernel_packet(bench.object("k")));  // passes it
-  queue.write(agent_packet(8, signal));
-  queue.write(kernel_packet(bench.object("k")));  // behind the second
-  queue.ring(3);
+  for (std::uint16_t i = 0; i < 4; ++i) queue.write(agent_packet(8, signal));
+  queue.write(kernel_packet(bench.object("k")));  // behind the last
+  queue.ring(6);
   bench.run(10'000);
-  REQUIRE(bench.events(QueueEvent::agent).size() == 1);
+  REQUIRE(bench.events(QueueEvent::agent).size() == 3);
   CHECK(bench.events(QueueEvent::agent)[0].packet == first);
   CHECK(bench.events(QueueEvent::agent)[0].index == 0);
+  CHECK(bench.events(QueueEvent::agent)[2].index == 3);
   CHECK(bench.tasks.kernels.size() == 1);
   CHECK(bench.value(signal) == 10);
   other.submit(agent_packet(9));  // another queue's is held at the same time
   bench.run(3000);
   CHECK(bench.events(QueueEvent::agent, 1).size() == 1);
-  queue.agent_done();
+  queue.agent_done(2);
+  queue.agent_done(2);  // no longer held
+  queue.agent_done(4);  // not yet
   bench.run(10'000);
   CHECK(bench.value(signal) == 9);
-  REQUIRE(bench.events(QueueEvent::agent, 0).size() == 2);
-  CHECK(bench.events(QueueEvent::agent, 0)[1].index == 2);
+  REQUIRE(bench.events(QueueEvent::agent, 0).size() == 4);
+  CHECK(bench.events(QueueEvent::agent, 0)[3].index == 4);
+  CHECK(bench.log.of(0, 2) != nullptr);
+  CHECK(bench.log.of(0, 0) == nullptr);
+  CHECK(bench.tasks.kernels.size() == 1);
+  queue.agent_done(4);
+  queue.agent_done(0);
+  bench.run(10'000);
+  CHECK(bench.value(signal) == 7);
   CHECK(bench.tasks.kernels.size() == 2);
-  queue.agent_done(0x1001);
+  queue.agent_done(5);
+  queue.agent_done(3, 0x1001);
   bench.run(10'000);
   CHECK(bench.value(signal) == -0x1001);
-  CHECK(bench.log.of(0, 2)->status == HsaStatus::invalid_argument);
+  CHECK(bench.log.of(0, 3)->status == HsaStatus::invalid_argument);
+  CHECK(bench.log.of(0, 3)->reason == arch::Reason::agent_error);
   CHECK(bench.events(QueueEvent::state, 0).back().state == QueueState::active);
 }
 
@@ -206,9 +298,58 @@ TEST_CASE("a barrier bit waits for an agent packet", "[packet][PKT-02][PKT-04]")
   queue.ring(1);
   bench.run(10'000);
   CHECK_FALSE(begun(bench));
-  queue.agent_done();
+  queue.agent_done(0);
   bench.run(10'000);
   CHECK(begun(bench));
+}
+
+// The record of a signal: start at 32, end at 40, in nanoseconds. They are there before the value changes.
+TEST_CASE("a signal that asks for it gets the times of its packet", "[packet][PKT-14]") {
+  PacketBench bench;
+  bench.tasks.start_latency = 70;
+  const std::uint64_t record = PacketBench::kSignals + 0x400;
+  const std::uint64_t stamped = record | arch::kSignalTimestamps;
+  const auto expect = [&](Cycle start, Cycle end) {
+    CHECK(bench.memory.get(record + 32) == start);
+    CHECK(bench.memory.get(record + 40) == end);
+  };
+  bench.memory.put(record, 9);
+  bench.memory.put(record + 48, 0x55);
+  bool early = true;
+  bench.memory.watch = [&](std::uint64_t address, bool write) {
+    if (write && address == record) early = early && bench.memory.get(record + 40) != 0;
+  };
+  Producer queue(bench, 0);
+  queue.submit(kernel_packet(bench.object("k"), stamped));
+  REQUIRE(bench.settle());
+  CHECK(bench.value(stamped) == 8);
+  expect(bench.log.of(0, 0)->times.started, bench.log.of(0, 0)->times.ended);
+  CHECK(bench.log.of(0, 0)->times.ended - bench.log.of(0, 0)->times.started == 1000);
+  queue.submit(reference_packet(1, fields_of(bench.object("k"))));
+  queue.submit(condensed_packet({diff_of(1), diff_of(1), diff_of(1, {{12, stamped}})}));
+  REQUIRE(bench.settle());
+  CHECK(bench.value(stamped) == 7);
+  expect(bench.log.of(0, 2, 0)->times.started, bench.log.of(0, 2, 2)->times.ended);
+  queue.submit(condensed_packet({diff_of(1, {{12, stamped}}), diff_of(1)}));
+  REQUIRE(bench.settle());
+  CHECK(bench.value(stamped) == 6);
+  expect(bench.log.of(0, 3, 0)->times.started, bench.log.of(0, 3, 0)->times.ended);
+  queue.submit(hold_packet(1234, stamped));
+  REQUIRE(bench.settle());
+  CHECK(bench.value(stamped) == 5);
+  expect(bench.log.of(0, 4)->times.started, bench.log.of(0, 4)->times.started + 1234);
+  CHECK(bench.memory.get(record + 48) == 0x55);
+  CHECK(early);
+  // The longer record has to be aligned to its size, and to lie in memory.
+  queue.submit(kernel_packet(bench.object("k"), stamped + 32));
+  REQUIRE(bench.settle());
+  CHECK(bench.events(QueueEvent::state).back().reason == arch::Reason::signal_alignment);
+  Producer next(bench, 1);
+  bench.memory.broken.push_back({record + 32, record + 48});
+  next.submit(kernel_packet(bench.object("k"), stamped));
+  REQUIRE(bench.settle());
+  CHECK(bench.events(QueueEvent::state, 1).back().reason == arch::Reason::stamps_unwritable);
+  CHECK(bench.events(QueueEvent::state, 1).back().status == HsaStatus::invalid_signal);
 }
 
 TEST_CASE("copies and fills go to the copy engines, holds take their time", "[packet][PKT-02][HST-05]") {

@@ -44,6 +44,7 @@ PacketParams random_params(Random& random) {
   params.fetch_ahead = random.between(1, 12);
   params.in_flight = random.chance(30) ? random.between(1, 4) : 128;
   params.poll = random.between(20, 600);
+  params.agents = random.between(1, 4);
   params.table = random.chance(50) ? TablePlace::scratch : TablePlace::memory;
   params.condensed = random.chance(50) ? CondensedOrder::in_order : CondensedOrder::overlap;
   return params;
@@ -61,7 +62,7 @@ class Storm {
     bench.copies.duration = [this] { return Cycle{random_.between(1, 1500)}; };
     bench.host.react = [this](const protocol::QueueEventPacket& event) {
       if (event.event == QueueEvent::agent)
-        agents_.push_back({event.queue, bench_.domain.now() + random_.between(1, 900)});
+        agents_.push_back({event.queue, event.index, bench_.domain.now() + random_.between(1, 900)});
     };
     if (program_ == 0) program_ = bench.codes.add(empty_program(), arch::KernelShape{});
     for (std::uint32_t i = 0; i < 4; ++i) {
@@ -87,10 +88,10 @@ class Storm {
       Producer& queue = *queues_[number];
       if (!queue.full()) {
         const std::uint64_t index = queue.write(make(number));
-        if (random_.chance(60)) queue.ring(index);
+        if (random_.chance(60)) ring(queue, index);
         ++sent;
       } else {
-        queue.ring(queue.next() - 1);
+        ring(queue, queue.next() - 1);
         go(random_.between(10, 400));
       }
       if (random_.chance(20)) go(random_.between(1, 300));
@@ -98,7 +99,7 @@ class Storm {
   }
   bool finish() {
     for (auto& queue : queues_) {
-      if (queue->next() > queue->setup.first) queue->ring(queue->next() - 1);
+      if (queue->next() > queue->setup.first) ring(*queue, queue->next() - 1);
     }
     for (std::uint32_t i = 0; i < 20'000; ++i) {
       go(500);
@@ -115,13 +116,18 @@ class Storm {
  private:
   using Key = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;
 
+  // Any value will do (PKT-14).
+  void ring(Producer& queue, std::uint64_t index) {
+    const std::uint32_t kind = random_.below(10);
+    queue.ring(kind < 6 ? index : kind < 8 ? index - random_.below(10) : random_.next() >> random_.below(64));
+  }
   void go(Cycle cycles) {
     const Cycle end = bench_.domain.now() + cycles;
     while (bench_.domain.now() < end) {
       bench_.run(std::min<Cycle>(50, end - bench_.domain.now()));
       for (std::size_t i = agents_.size(); i-- > 0;) {
-        if (agents_[i].second > bench_.domain.now()) continue;
-        queues_[agents_[i].first]->agent_done();
+        if (agents_[i].when > bench_.domain.now()) continue;
+        queues_[agents_[i].queue]->agent_done(agents_[i].index);
         agents_.erase(agents_.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }
@@ -199,8 +205,9 @@ class Storm {
         signals[i] = sent_[other][at].signal;
         sent.waits_for.emplace_back(other, queues_[other]->setup.first + at);
         // Whoever waits for it gets it: the producer of that one may not have rung yet.
-        queues_[other]->ring(queues_[other]->next() - 1);
+        ring(*queues_[other], queues_[other]->next() - 1);
       }
+      if (sent.waits_for.empty()) sent.type = PacketType::barrier_and;  // nobody could satisfy the other
       bytes = barrier_packet(sent.type, signals, sent.signal, sent.barrier);
     } else {
       sent.barrier = random_.chance(20);
@@ -320,7 +327,12 @@ class Storm {
   std::vector<std::vector<Sent>> sent_;
   std::vector<std::array<bool, 8>> valid_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, bool> barrier_of_;
-  std::vector<std::pair<std::uint32_t, Cycle>> agents_;
+  struct Agent {
+    std::uint32_t queue = 0;
+    std::uint64_t index = 0;
+    Cycle when = 0;
+  };
+  std::vector<Agent> agents_;
   std::uint64_t signals_ = 0;
   std::map<Key, const PacketRecord*> found_;
 };

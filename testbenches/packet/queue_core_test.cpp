@@ -22,7 +22,8 @@ struct Player {
   std::uint64_t first = 0;
   std::uint32_t size = 0;
   std::uint32_t ahead = 0;
-  std::uint64_t told = 0;       // packets told of, beyond first
+  std::uint64_t told = 0;  // packets told of, beyond first
+  std::uint64_t bells = 0;
   std::vector<bool> published;  // by packet, beyond first
   std::set<std::uint64_t> reading;
   std::set<std::uint64_t> uncleared;
@@ -60,12 +61,15 @@ TEST_CASE("a queue follows the rules of its ring", "[packet][PKT-01][PKT-04]") {
     bool turn = false;
     for (std::uint32_t step = 0; step < 600; ++step, ++cycle) {
       switch (random.below(9)) {
-        case 0: {  // a doorbell, new or old; the producer never gets ahead of the ring
+        case 0: {  // a doorbell of any value; one beyond the ring tells of nothing
           const std::uint64_t most = p.read_index() + p.size;
-          const std::uint64_t index = random.below(most);
-          const bool news = index + 1 > p.told && index >= p.begun;
-          REQUIRE(p.core.ring(p.first + index, cycle) == news);
-          if (news) p.told = index + 1;
+          const bool wild = random.chance(10);
+          const std::uint64_t index = wild ? most + random.below(1000) : random.below(most);
+          REQUIRE(p.core.ring(p.first + index, cycle));
+          if (!wild && index >= p.begun) p.told = std::max(p.told, index + 1);
+          ++p.bells;
+          for (std::uint64_t packet = 0; packet < most; ++packet)
+            REQUIRE(p.core.told(p.first + packet) == (packet < p.told));
           break;
         }
         case 1:
@@ -78,8 +82,12 @@ TEST_CASE("a queue follows the rules of its ring", "[packet][PKT-01][PKT-04]") {
           if (!index) break;
           const std::uint64_t packet = *index - p.first;
           REQUIRE(packet >= p.begun);
-          REQUIRE(packet < p.told);
+          REQUIRE(p.bells > 0);
           REQUIRE(packet < p.begun + p.ahead);
+          // What nobody has told of is read alone, behind what is there.
+          for (std::uint64_t before = p.begun; packet >= p.told && before < packet; ++before) {
+            REQUIRE(p.core.waiting_at(p.first + before)->slot == QueueCore::Slot::published);
+          }
           REQUIRE(packet < p.read_index() + p.size);
           REQUIRE(p.reading.insert(packet).second);
           break;
@@ -95,7 +103,6 @@ TEST_CASE("a queue follows the rules of its ring", "[packet][PKT-01][PKT-04]") {
           break;
         }
         case 6: {
-          if (p.core.wants_retry() && random.chance(50)) REQUIRE(p.core.retry().has_value());
           const QueueCore::Fetched* front = p.core.front();
           REQUIRE((front == nullptr || !turn));
           if (front == nullptr || front->slot != QueueCore::Slot::published) break;
@@ -138,51 +145,123 @@ TEST_CASE("a queue follows the rules of its ring", "[packet][PKT-01][PKT-04]") {
   }
 }
 
-TEST_CASE("all published packets of a queue become its head in the end", "[packet][PKT-01]") {
-  for (const std::uint64_t seed : seeds(200)) {
+// Producers publish in any order, and each rings once it has, with whatever value: nothing else makes the queue look.
+TEST_CASE("every packet whose producer has rung becomes the head in the end", "[packet][PKT-01][PKT-14]") {
+  for (const std::uint64_t seed : seeds(400)) {
     CAPTURE(seed);
     Random random(seed);
     QueueCore core;
-    const std::uint32_t size = 1U << random.between(1, 4);
-    core.open(0, size, random.between(1, 10));
+    const std::uint32_t size = 1U << random.below(5);
+    const std::uint64_t first = random.chance(50) ? 0 : random.next() >> 20;
+    core.open(first, size, random.between(1, 10));
     const std::uint32_t count = random.between(1, 60);
-    std::vector<std::uint64_t> when(count);  // round in which it is published
-    for (auto& round : when) round = random.below(200);
+    std::vector<bool> published(count, false);
     std::vector<std::uint64_t> reading;
     std::uint64_t begun = 0;
-    std::uint64_t round = 0;
-    for (; begun < count && round < 100'000; ++round) {
-      core.ring(std::min<std::uint64_t>(count, core.read_index() + size) - 1, round);
-      while (const auto index = core.next_read()) reading.push_back(*index);
+    std::uint64_t reads = 0;
+    std::uint64_t bells = 0;
+    for (std::uint64_t cycle = 0; begun < count && cycle < 100'000; ++cycle) {
+      const std::uint64_t room = std::min<std::uint64_t>(count, core.read_index() - first + size);
+      std::vector<std::uint64_t> absent;
+      for (std::uint64_t i = begun; i < room; ++i) {
+        if (!published[i]) absent.push_back(i);
+      }
+      if (!absent.empty() && random.chance(20)) {
+        const std::uint64_t index = absent[random.below(absent.size())];
+        published[index] = true;
+        const std::uint64_t any = random.chance(30) ? random.next() : first + random.below(count);
+        REQUIRE(core.ring(random.chance(50) ? first + index : any, cycle));
+        ++bells;
+      }
+      while (const auto index = core.next_read()) {
+        ++reads;
+        reading.push_back(*index);
+      }
       random.shuffle(reading);
-      if (!reading.empty()) {
+      if (!reading.empty() && random.chance(50)) {
         const std::uint64_t index = reading.back();
         reading.pop_back();
-        core.arrived(index, when[index] <= round ? QueueCore::Slot::published : QueueCore::Slot::unpublished, {},
-                     round);
+        // The read looks at memory when it is answered: it can be older than a doorbell, never younger.
+        const bool there = published[static_cast<std::size_t>(index - first)];
+        core.arrived(index, there ? QueueCore::Slot::published : QueueCore::Slot::unpublished, {}, cycle);
       }
-      if (core.wants_retry()) core.retry();
       const QueueCore::Fetched* front = core.front();
       if (front == nullptr || front->slot != QueueCore::Slot::published) continue;
       core.take_head();
       core.release_head();
-      core.cleared(begun);
-      core.complete(begun++);
+      core.cleared(first + begun);
+      core.complete(first + begun++);
     }
     REQUIRE(begun == count);
+    REQUIRE(reads <= 11 * (bells + count));  // and no more than it was asked to look
   }
 }
 
-TEST_CASE("a doorbell beyond all indices asks for no more than the ring has", "[packet][PKT-01]") {
+TEST_CASE("a read that began before a doorbell is done again", "[packet][PKT-14]") {
+  QueueCore core;
+  core.open(0, 8, 4);
+  REQUIRE(core.ring(0, 1));
+  REQUIRE(core.next_read() == 0U);
+  REQUIRE_FALSE(core.next_read());
+  REQUIRE(core.ring(0, 2));  // published just now, behind the read
+  core.arrived(0, QueueCore::Slot::unpublished, {}, 3);
+  REQUIRE(core.next_read() == 0U);
+  core.arrived(0, QueueCore::Slot::unpublished, {}, 4);
+  REQUIRE_FALSE(core.next_read());  // nobody has rung since
+  REQUIRE(core.front()->slot == QueueCore::Slot::unpublished);
+  REQUIRE(core.ring(77, 5));
+  REQUIRE(core.next_read() == 0U);
+  core.arrived(0, QueueCore::Slot::published, {}, 6);
+  REQUIRE(core.front()->doorbell == 1);
+  REQUIRE(core.next_read() == 1U);  // and what may be behind it
+  core.arrived(1, QueueCore::Slot::unpublished, {}, 7);
+  REQUIRE_FALSE(core.next_read());
+  REQUIRE(core.waiting_at(1) == nullptr);
+}
+
+TEST_CASE("a wild doorbell asks for what is there, and is forgotten", "[packet][PKT-01][PKT-14]") {
+  for (const std::uint64_t wild : {~std::uint64_t{0}, std::uint64_t{1} << 63, (std::uint64_t{1} << 63) - 1,
+                                   std::uint64_t{9}, std::uint64_t{4}, std::uint64_t{0}}) {
+    QueueCore core;
+    core.open(5, 4, 100);
+    REQUIRE(core.ring(wild, 1));
+    REQUIRE(core.next_read() == 5U);
+    REQUIRE_FALSE(core.next_read());
+    core.arrived(5, QueueCore::Slot::unpublished, {}, 2);
+    REQUIRE_FALSE(core.next_read());
+    REQUIRE(core.front() == nullptr);
+    REQUIRE_FALSE(core.told(5));
+    core.stop();
+    REQUIRE_FALSE(core.ring(7, 1));
+    REQUIRE_FALSE(core.next_read());
+  }
   QueueCore core;
   core.open(5, 4, 100);
-  REQUIRE(core.ring(~std::uint64_t{0}, 1));
+  REQUIRE(core.ring(8, 1));  // the last that the ring can hold
   std::uint32_t reads = 0;
   while (core.next_read()) ++reads;
   REQUIRE(reads == 4);
-  core.stop();
-  REQUIRE_FALSE(core.next_read());
-  REQUIRE_FALSE(core.ring(7, 1));
+}
+
+TEST_CASE("a ring of one packet", "[packet][PKT-14]") {
+  QueueCore core;
+  core.open(3, 1, 8);
+  for (std::uint64_t index = 3; index < 20; ++index) {
+    REQUIRE(core.ring(index, index));
+    REQUIRE(core.next_read() == index);
+    REQUIRE_FALSE(core.next_read());
+    core.arrived(index, QueueCore::Slot::published, {}, index);
+    REQUIRE_FALSE(core.next_read());  // its slot is taken
+    core.take_head();
+    REQUIRE_FALSE(core.next_read());
+    core.release_head();
+    REQUIRE(core.cleared(index));
+    REQUIRE(core.read_index() == index + 1);
+    REQUIRE(core.next_read() == index + 1);  // it may be there already
+    core.arrived(index + 1, QueueCore::Slot::unpublished, {}, index);
+    core.complete(index);
+    REQUIRE_FALSE(core.next_read());
+  }
 }
 
 TEST_CASE("equals take turns, and the most urgent goes first", "[packet][PKT-10]") {

@@ -35,7 +35,8 @@ inline std::uint8_t random_scopes(Rng& rng) {
 inline std::uint64_t random_signal(Rng& rng) {
   if (rng.percent(20)) return 0;
   const std::uint64_t address = rng.percent(50) ? rng.next() : rng.below(1'000'000);
-  return address / 32 * 32 + rng.below(2);
+  const std::uint64_t stamped = 2 * rng.below(2);
+  return address / 64 * 64 + (stamped == 0 ? 32 * rng.below(2) : 0) + stamped + rng.below(2);
 }
 
 inline Image random_dispatch(Rng& rng, std::uint8_t type) {
@@ -58,7 +59,7 @@ inline Image random_dispatch(Rng& rng, std::uint8_t type) {
   set_number(image, 24, 4, rng.percent(70) ? 0 : rng.percent(90) ? rng.below(524'289) : rng.next());
   set_number(image, 28, 4, rng.percent(50) ? 0 : rng.below(rng.percent(70) ? 16'384 : 232'449));
   set_number(image, 32, 8, 128 + rng.next() % ((std::uint64_t{1} << (20 + rng.below(43))) - 128) / 128 * 128);
-  set_number(image, 40, 8, rng.next() / 16 * 16);
+  set_number(image, 40, 8, rng.next() / (rng.percent(95) ? 32 : 16) * 16);  // few in the host's memory
   set_number(image, 56, 8, random_signal(rng));
   return image;
 }

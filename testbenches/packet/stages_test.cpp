@@ -46,6 +46,10 @@ class PlainMemory final : public MemoryPort, public EventHandler {
     note(fmt::format("read {:#x}", address));
     enter({tag, address, bytes, {}, [](std::uint64_t before) { return before; }});
   }
+  void watch(std::uint64_t address, std::uint32_t bytes, std::uint8_t subcontext, std::uint64_t,
+             const MemoryTag& tag) override {
+    read(address, bytes, subcontext, tag);
+  }
   void write(std::uint64_t address, const std::uint8_t* data, std::uint32_t bytes, std::uint8_t,
              const MemoryTag& tag) override {
     std::uint64_t value = 0;
@@ -153,13 +157,16 @@ arch::PacketBytes kernel_packet(std::uint64_t signal) {
 }
 
 // A stage's neighbours, which only write down what they are told.
-struct StageBench : QueueWaits, RingListener, QueueSupervisor, KernelListener, RetireListener {
+struct StageBench : QueueWaits, RingListener, QueueSupervisor, KernelListener, RetireListener, SignalListener {
   void note(const std::string& what) { log.push_back(fmt::format("{}: {}", time.now(), what)); }
   const char* wait_reason(std::uint32_t) const override { return nullptr; }
   void advance(std::uint32_t) override { note("a packet has come"); }
-  void fail(std::uint32_t, std::uint64_t, std::uint32_t, const arch::HsaResult& result) override { note(result.why); }
+  void fail(std::uint32_t, std::uint64_t, std::uint32_t, const arch::HsaResult& result) override {
+    note(arch::reason_text(result.reason));
+  }
   void try_close(std::uint32_t) override {}
   void kernel_completed(Packet&, bool) override { note("kernel completed"); }
+  void signal_changed(std::uint64_t) override {}
   void retire(Packet& packet) override {
     note("packet retired");
     packets.free(packet);
@@ -182,7 +189,7 @@ struct StageBench : QueueWaits, RingListener, QueueSupervisor, KernelListener, R
 
 }  // namespace
 
-TEST_CASE("the ring reader alone: ahead, again if not published, and slots before the index",
+TEST_CASE("the ring reader alone: ahead, again after a doorbell, and slots before the index",
           "[packet][PKT-01][PKT-04]") {
   StageBench bench;
   RingReader reader(bench.context, bench, bench);
@@ -210,18 +217,22 @@ TEST_CASE("the ring reader alone: ahead, again if not published, and slots befor
   bench.memory.put_bytes(kRing + arch::kPacketBytes, kernel_packet(0));
   reader.clear_slot(0, 0);
   bench.time.run_until(1000);
-  CHECK(bench.log == Lines{"300: write 0x4000", "350: host: read index 1", "350: write 0x3800", "650: read 0x4040",
-                           "700: a packet has come"});
+  CHECK(bench.log == Lines{"300: write 0x4000", "350: host: read index 1", "350: write 0x3800"});
+  reader.doorbell(0, 1);  // nothing else makes it look again
+  bench.time.run();
+  CHECK(bench.log == Lines{"300: write 0x4000", "350: host: read index 1", "350: write 0x3800", "1000: read 0x4040",
+                           "1050: read 0x4080", "1050: a packet has come", "1100: a packet has come"});
+  CHECK(reader.ring(0).front()->doorbell == 100);
   CHECK(bench.memory.get(kRing, 2) == 1);
   CHECK(bench.memory.get(kIndex) == 1);
   CHECK(bench.queue_memory.outstanding(0) == 0);
-  CHECK(bench.reporter.stats().fetches.value() == 3);
-  CHECK(bench.reporter.stats().unpublished.value() == 1);
+  CHECK(bench.reporter.stats().fetches.value() == 4);  // and the one behind, which is not there
+  CHECK(bench.reporter.stats().unpublished.value() == 2);
 }
 
 TEST_CASE("completion alone: fence, signal, mailbox, interrupt, in this order", "[packet][PKT-04]") {
   StageBench bench;
-  Completion completion(bench.context, bench, bench, bench);
+  Completion completion(bench.context, bench, bench, bench, bench);
   bench.memory.deliver = [&](const MemoryAnswer& answer) { completion.on_answer(answer); };
   bench.queues.open(0, ring_of(4));
   bench.memory.put(kSignal, 5);

@@ -86,7 +86,7 @@ std::vector<arch::DispatchFields> launched(const std::vector<PreparedPacket>& pa
       packet::CondensedKernels kernels;
       std::uint32_t bad = 0;
       const arch::HsaResult verdict = packet::expand(bytes, table, kernels, bad);
-      INFO(verdict.why);
+      INFO(arch::reason_text(verdict.reason));
       REQUIRE(verdict.ok());
       REQUIRE(kernels.count == packet.ops.size());
       for (std::uint32_t k = 0; k < kernels.count; ++k) result.push_back(kernels.kernels[k].fields);

@@ -83,6 +83,20 @@ class PacketLab {
       };
       bus.relax = [](void*) { sc_core::sc_start(sc_core::sc_time(100, sc_core::SC_NS)); };
       bus.barrier = nullptr;
+      // The host is one thread of the simulation: nobody comes in between.
+      bus.fetch_add = [](void* me, std::uint64_t address, std::uint64_t value, std::uint64_t* old) {
+        auto* machine = static_cast<Machine*>(me);
+        *old = machine->read<std::uint64_t>(address);
+        if (value != 0) machine->write<std::uint64_t>(address, *old + value);
+        return true;
+      };
+      bus.compare_exchange = [](void* me, std::uint64_t address, std::uint64_t expected, std::uint64_t value,
+                                std::uint64_t* old) {
+        auto* machine = static_cast<Machine*>(me);
+        *old = machine->read<std::uint64_t>(address);
+        if (*old == expected) machine->write<std::uint64_t>(address, value);
+        return true;
+      };
     }
 
     bool move(tlm::tlm_command command, std::uint64_t address, void* data, std::size_t bytes) {
@@ -152,12 +166,14 @@ class PacketLab {
   std::uint64_t take(bool host, std::uint64_t bytes) { return host ? take_host(bytes) : take_device(bytes); }
 
   heddle_queue open_queue(std::size_t machine, std::uint32_t number, std::uint32_t size, bool in_host,
-                          std::int32_t priority = 0) {
+                          std::int32_t priority = 0, std::uint8_t subcontext = 0) {
     heddle_queue_setup setup{};
     setup.ring = take(in_host, std::uint64_t{size} * 64);
     setup.size = size;
     setup.read_index = take(in_host, 64);
+    setup.write_index = take_host(64);
     setup.priority = priority;
+    setup.subcontext = subcontext;
     heddle_queue queue{};
     const heddle_status status = heddle_queue_create(&queue, &machines[machine]->device, number, &setup, 1000);
     HEDDLE_CHECK(status == HEDDLE_OK, fmt::format("a queue cannot be opened: {}", static_cast<int>(status)));

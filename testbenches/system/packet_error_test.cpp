@@ -13,6 +13,8 @@ using Machine = PacketLab::Machine;
 
 constexpr std::uint32_t kFormat = 0x1009;
 constexpr std::uint32_t kArgument = 0x1001;
+constexpr std::uint32_t kAllocation = 0x1003;
+constexpr std::uint32_t kIncompatible = 0x100D;
 constexpr std::uint32_t kResources = 0x1008;
 constexpr std::uint32_t kCode = 0x1010;
 constexpr std::uint32_t kSignal = 0x1006;
@@ -111,6 +113,7 @@ void add_fields(std::vector<Bad>& all) {
   all.push_back(field("a workgroup above the limit by its product", kArgument, wide));
   all.push_back(field("more shared memory than an SM has", kResources, [](auto& d) { d.group_segment = 1U << 20; }));
   all.push_back(field("a misaligned kernarg", kArgument, [](auto& d) { d.kernarg += 8; }));
+  all.push_back(field("a kernarg in the host's memory", kArgument, [](auto& d) { d.kernarg = HEDDLE_HOST_WINDOW; }));
   all.push_back(field("a grid smaller than its workgroup", kArgument, [](auto& d) { d.grid[0] = 31; }));
   all.push_back(field("an unused dimension of the grid", kArgument, [](auto& d) { d.grid[1] = 2; }));
   all.push_back(field("an unused dimension of the workgroup", kArgument, [](auto& d) { d.workgroup[2] = 2; }));
@@ -138,24 +141,22 @@ void add_objects(std::vector<Bad>& all) {
     o.registers_per_thread = 255;
     d.workgroup[0] = 1024, d.grid[0] = 1024;
   }));
-  all.push_back(object("more static shared memory than an SM has", kResources,
-                       [](Object& o, auto&) { o.static_shared = 1U << 20; }));
-  all.push_back(object("static and dynamic shared memory", kResources, [](Object& o, auto& d) {
-    o.static_shared = 200'000;
-    d.group_segment = 200'000;
+  all.push_back(object("a group segment without the static shared memory", kAllocation, [](Object& o, auto& d) {
+    o.static_shared = 2000;
+    d.group_segment = 1999;
   }));
-  all.push_back(object("a threads limit", kArgument, [](Object& o, auto&) { o.threads_limit = 31; }));
+  all.push_back(object("a threads limit", kIncompatible, [](Object& o, auto&) { o.threads_limit = 31; }));
   all.push_back(object("a program that does not exist", kCode, [](Object& o, auto&) { o.program = 9999; }));
-  all.push_back(object("clusters that do not divide the grid", kArgument, [cluster](Object& o, auto& d) {
+  all.push_back(object("clusters that do not divide the grid", kIncompatible, [cluster](Object& o, auto& d) {
     cluster(o, 2);
     d.grid[0] = 32 * 3;
   }));
   all.push_back(object("clusters that nothing can hold", kResources, [cluster](Object& o, auto& d) {
     cluster(o, 16);
-    o.static_shared = 200'000;  // an SM each
+    d.group_segment = o.static_shared = 200'000;  // an SM each
     d.grid[0] = 32 * 16;
   }));
-  all.push_back(object("a partial workgroup with clusters", kArgument, [cluster](Object& o, auto& d) {
+  all.push_back(object("a partial workgroup with clusters", kIncompatible, [cluster](Object& o, auto& d) {
     cluster(o, 2);
     d.grid[0] = 32 * 3 + 5;
   }));

@@ -67,7 +67,7 @@ TEST_CASE("an agent packet goes to the host, and holds what waits for it", "[sys
   sc_core::sc_start(sc_core::sc_time(50, sc_core::SC_US));
   CHECK(m.read<std::int64_t>(signal) == 1);  // the kernel waits
   m.write<std::uint32_t>(seen.return_address, 10);
-  REQUIRE(heddle_queue_agent_done(&queue, HEDDLE_HSA_SUCCESS) == HEDDLE_OK);
+  REQUIRE(heddle_queue_agent_done(&queue, index, HEDDLE_HSA_SUCCESS) == HEDDLE_OK);
   CHECK(wait_below(m, signal) == 0);
   CHECK(m.read<std::uint32_t>(word) == 34);
   settle(lab);

@@ -36,6 +36,7 @@ heddle_queue open_again(PacketLab::Machine& m, std::uint64_t ring, std::uint64_t
   setup.ring = ring;
   setup.size = 64;
   setup.read_index = read_index;
+  setup.write_index = read_index + 8;
   heddle_queue queue{};
   REQUIRE(heddle_queue_create(&queue, &m.device, 0, &setup, 1000) == HEDDLE_OK);
   return queue;
