@@ -59,23 +59,15 @@ void Completion::start(const Job& job) {
   const std::uint32_t number = jobs_.take();
   jobs_[number] = job;
   if (job.of == Scope::kernel && !job.asks()) return end(number);
-  double ns = 0;
-  if (job.fence == FenceScope::agent) ns = params().release_agent;
-  if (job.fence == FenceScope::system) ns = params().release_system;
-  schedule(cost(ns), kFenced, number);
-}
-
-void Completion::on_event(std::uint32_t kind, std::uint64_t argument) {
-  const auto number = static_cast<std::uint32_t>(argument);
-  if (kind == kFenced) return write_back(number);
-  write_signal(number);
-}
-
-// A release at system scope waits for all slices; any other one has been paid for.
-void Completion::write_back(std::uint32_t number) {
-  if (jobs_[number].fence != FenceScope::system) return schedule(cost(params().clean_up), kCleanedUp, number);
+  // What a kernel has written is at the L2 when it has ended (MEM-06): a release of agent scope has nothing to do. One of
+  // system scope waits until all slices have written back.
+  if (job.fence != FenceScope::system) return schedule(cost(params().clean_up), kCleanedUp, number);
   stats().fences.add();
   memory().write_back(tag_of(Use::fence, number));
+}
+
+void Completion::on_event(std::uint32_t, std::uint64_t argument) {
+  write_signal(static_cast<std::uint32_t>(argument));
 }
 
 void Completion::write_signal(std::uint32_t number) {

@@ -31,32 +31,49 @@ void Dispatcher::accept(Packet& packet) {
   reporter().note_wait(packet.queue);
 }
 
-// The L1s are emptied by the start of the kernel (MEM-06): the fence is a cost.
 void Dispatcher::acquire(Packet& packet) {
-  const FenceScope scope = packet.kernels.empty() ? packet.other.scopes.acquire : packet.kernels.front().acquire;
-  double ns = 0;
-  if (scope == FenceScope::agent) ns = params().acquire_agent;
-  if (scope == FenceScope::system) ns = params().acquire_system;
-  packet.phase = Phase::acquire;
-  schedule(cost(ns), kAcquired, packet);
+  fence(packet, packet.kernels.empty() ? packet.other.scopes.acquire : packet.kernels.front().acquire);
 }
 
-void Dispatcher::acquired(Packet& packet) {
+// What caches of the machine hold may be old: L1s always, slices of the L2 of what others write as well. The slices
+// forget it first, since L1s are filled from them.
+void Dispatcher::fence(Packet& packet, FenceScope scope) {
+  packet.phase = Phase::acquire;
+  if (scope != FenceScope::system) return schedule(0, scope == FenceScope::agent ? kAcquired : kUnfenced, packet);
+  ++packet.reads;
+  memory().invalidate(tag(MemoryTag::Use::acquire, packet, 0));
+}
+
+void Dispatcher::acquired(Packet& packet, FenceScope scope) {
+  if (scope != FenceScope::none) {
+    ++fences_;
+    stats().acquires.add();
+  }
+  if (packet.dispatched > 0) {  // a later kernel of the packet
+    packet.phase = Phase::running;
+    if (is_cut(packet)) return step(packet);
+    packet.kernels[packet.dispatched].times.decoded = now();
+    return admit(packet);
+  }
   packet.times.decoded = now();
   for (Kernel& kernel : packet.kernels) kernel.times = packet.times;
   if (packet.kernels.empty()) {
     to_.others.launch(packet);
   } else {
-    launch_next(packet);
+    admit(packet);
   }
 }
 
+// The second and further kernels of a packet have no phases before their dispatch but a fence, if they ask for one.
 void Dispatcher::launch_next(Packet& packet) {
-  // The second and further kernels of a packet have no phases before their dispatch.
-  if (packet.dispatched > 0) {
-    PacketTimes& times = packet.kernels[packet.dispatched].times;
-    times.doorbell = times.fetched = times.ready = times.decoded = now();
-  }
+  const Kernel& next = packet.kernels[packet.dispatched];
+  PacketTimes& times = packet.kernels[packet.dispatched].times;
+  times.doorbell = times.fetched = times.ready = times.decoded = now();
+  if (next.acquire != FenceScope::none) return fence(packet, next.acquire);
+  admit(packet);
+}
+
+void Dispatcher::admit(Packet& packet) {
   if (in_flight_ >= params().in_flight) {
     packet.phase = Phase::limit;
     limited_.push_back(&packet);
@@ -96,7 +113,7 @@ void Dispatcher::hand_over(Packet& packet, std::uint32_t number) {
   }
   running_[kernel.operation] = {&packet, number};
   reporter().kernel_dispatched(packet, number);
-  tasks_.send({kernel.operation, queues().setup(packet.queue).priority, kernel.shape, packet.queue});
+  tasks_.send({kernel.operation, queues().setup(packet.queue).priority, kernel.shape, packet.queue, fences_});
 }
 
 // A kernel is complete, or will not be dispatched.
@@ -210,8 +227,10 @@ void Dispatcher::on_event(std::uint32_t kind, std::uint64_t argument) {
   Packet* packet = packets().find(argument);
   if (packet == nullptr) return;
   switch (kind) {
+    case kUnfenced:
+      return acquired(*packet, FenceScope::none);
     case kAcquired:
-      return acquired(*packet);
+      return acquired(*packet, FenceScope::agent);
     case kDispatch:
       return dispatch(*packet);
     default:
@@ -225,6 +244,7 @@ void Dispatcher::reset() {
   for (const auto& [operation, running] : running_) reporter().forget_label(operation);
   running_.clear();
   operations_ = 0;
+  fences_ = 0;
   codes_.reset();
 }
 

@@ -16,8 +16,8 @@ struct Diffs {
   std::uint32_t count = 0;
 };
 
-// What the packet asks of one of its kernels (PKT-07): barrier and acquire of the first and release and signal of the
-// last are the packet's; another's release and signal count only if its diff has them.
+// What the packet asks of one of its kernels (PKT-06): barrier and acquire of the first and release and signal of the
+// last are the packet's; another's acquire, release and signal count only if its diff has them.
 HsaResult expand_one(const arch::Diff& diff, const ReferenceTable& table, bool first, bool last,
                      CondensedKernel& kernel) {
   if (!table.valid(diff.reference)) return {HsaStatus::invalid_argument, "a reference to an empty table entry"};
@@ -28,7 +28,7 @@ HsaResult expand_one(const arch::Diff& diff, const ReferenceTable& table, bool f
   arch::SynchScopes scopes;
   if (const HsaResult result = arch::decode(scopes, kernel.fields.synch_scopes); !result.ok()) return result;
   kernel.barrier = scopes.barrier;
-  if (first) kernel.acquire = scopes.acquire;
+  if (first || has(kScopesField)) kernel.acquire = scopes.acquire;
   if (last || has(kScopesField)) kernel.release = scopes.release;
   if (last || has(kSignalField)) kernel.signal = kernel.fields.completion_signal;
   kernel.reference = diff.reference;

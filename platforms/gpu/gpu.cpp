@@ -164,7 +164,8 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
       host("host", domain, "host", params.host, identity_of(params, topology), *this),
       hub("hub", domain, "hub", params.hub, memory.map,
           kFirstCopyClient + params.copy.engines + (params.mmu.enabled ? 1 : 0),
-          {params.mmu.enabled, params.mmu.distance}),
+          {params.mmu.enabled, params.mmu.distance},
+          kind == DeviceMemory::own ? host::DeviceMemoryUse::own : host::DeviceMemoryUse::shared),
       packets("packet", domain, "packet", params.packet, params.sm.limits, codes, *this, params.reference_tables()),
       copies("copy", domain, "copy", params.copy, params.machine.instances),
       batch(domain, params.sm.memory.l1_latency) {

@@ -275,8 +275,8 @@ void sensitivity(std::uint32_t iterations) {
     gpu::GpuParams params = machine("h100-sxm");
     packet::PacketParams& p = params.packet;
     for (double* cost :
-         {&p.decode_plain, &p.decode_reference, &p.decode_condensed, &p.decode_diff, &p.decode_other, &p.acquire_agent,
-          &p.acquire_system, &p.release_agent, &p.release_system, &p.dispatch, &p.clean_up, &params.hub.link_latency}) {
+         {&p.decode_plain, &p.decode_reference, &p.decode_condensed, &p.decode_diff, &p.decode_other, &p.dispatch,
+          &p.clean_up, &params.hub.link_latency}) {
       *cost *= factor;
     }
     double spans[3] = {};
