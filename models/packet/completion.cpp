@@ -1,6 +1,7 @@
 #include "packet/completion.h"
 
 #include "arch/byte_codec.h"
+#include "arch/race_checker.h"
 
 namespace heddle::packet {
 
@@ -58,7 +59,10 @@ void Completion::finish_kernel(Packet& packet, std::uint32_t kernel) {
 void Completion::start(const Job& job) {
   const std::uint32_t number = jobs_.take();
   jobs_[number] = job;
-  if (job.of == Scope::kernel && !job.asks()) return end(number);
+  if (job.of == Scope::kernel && !job.asks()) {
+    note_end(job);
+    return end(number);
+  }
   // What a kernel has written is at the L2 when it has ended (MEM-06): a release of agent scope has nothing to do. One of
   // system scope waits until all slices have written back.
   if (job.fence != FenceScope::system) return schedule(cost(params().clean_up), kCleanedUp, number);
@@ -70,8 +74,18 @@ void Completion::on_event(std::uint32_t, std::uint64_t argument) {
   write_signal(static_cast<std::uint32_t>(argument));
 }
 
+// For the race checker: before anybody can hear of it.
+void Completion::note_end(const Job& job) {
+  if (races() == nullptr || job.packet == nullptr) return;
+  const Packet& packet = *job.packet;
+  const bool whole = job.of == Scope::packet;
+  const std::uint32_t kernel = whole ? 0 : job.kernel;
+  races()->order().finishes({packet.queue, packet.index, kernel, whole}, job.fence, job.signal, packet.is_barrier());
+}
+
 void Completion::write_signal(std::uint32_t number) {
   const Job& job = jobs_[number];
+  note_end(job);
   if (job.signal == 0) return end(number);
   const std::uint64_t address = arch::signal_address(job.signal);
   if (job.value == 0) {
@@ -160,6 +174,7 @@ void Completion::complete(Packet& packet) {
     kernels_.kernel_completed(packet, false);
   }
   stats().count_packet(packet.type);
+  if (races() != nullptr) races()->order().gone(packet.queue, packet.index);
   retirement_.retire(packet);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arch/race_checker.h"
 #include "packet/head_of_queue.h"
 #include "packet/other_packets.h"
 #include "packet/ring_reader.h"
@@ -32,7 +33,18 @@ void Dispatcher::accept(Packet& packet) {
 }
 
 void Dispatcher::acquire(Packet& packet) {
+  if (races() != nullptr) note_begin(packet);
   fence(packet, packet.kernels.empty() ? packet.other.scopes.acquire : packet.kernels.front().acquire);
+}
+
+// For the race checker.
+void Dispatcher::note_begin(const Packet& packet) {
+  std::vector<std::uint64_t> zeros;
+  for (std::uint32_t i = 0; packet.is_barrier() && i < arch::kBarrierSignals; ++i) {
+    if (packet.other.seen_zero[i]) zeros.push_back(packet.other.barrier.signals[i]);
+  }
+  const bool barrier = packet.kernels.empty() ? packet.other.scopes.barrier : packet.kernels.front().barrier;
+  races()->order().begins(packet.queue, packet.index, barrier, zeros);
 }
 
 // What caches of the machine hold may be old: L1s always, slices of the L2 of what others write as well. The slices
@@ -49,6 +61,7 @@ void Dispatcher::acquired(Packet& packet, FenceScope scope) {
     ++fences_;
     stats().acquires.add();
   }
+  if (races() != nullptr) races()->order().acquired(packet.queue, packet.index, scope);
   if (packet.dispatched > 0) {  // a later kernel of the packet
     packet.phase = Phase::running;
     if (is_cut(packet)) return step(packet);
@@ -113,6 +126,9 @@ void Dispatcher::hand_over(Packet& packet, std::uint32_t number) {
   }
   running_[kernel.operation] = {&packet, number};
   reporter().kernel_dispatched(packet, number);
+  if (races() != nullptr) {
+    races()->kernel_starts(kernel.operation, {packet.queue, packet.index, number}, reporter().label(kernel.operation));
+  }
   tasks_.send({kernel.operation, queues().setup(packet.queue).priority, kernel.shape, packet.queue, fences_});
 }
 
@@ -159,6 +175,7 @@ void Dispatcher::step(Packet& packet) {
   if (packet.dispatched < packet.kernels.size() && !is_cut(packet)) {
     const bool overlap = params().condensed == CondensedOrder::overlap && !packet.kernels[packet.dispatched].barrier;
     const bool all_before = packet.ended == packet.dispatched && packet.cleaning_up == 0;
+    if (!overlap && all_before && races() != nullptr) races()->order().follows(packet.queue, packet.index);
     if (overlap || all_before) launch_next(packet);
     return;
   }
@@ -185,6 +202,7 @@ void Dispatcher::on_dispatch_done(const protocol::DispatchDonePacket& done, std:
   Packet& packet = *found->second.packet;
   const std::uint32_t number = found->second.kernel;
   running_.erase(found);
+  if (races() != nullptr) races()->ends(done.operation);
   Kernel& kernel = packet.kernels[number];
   kernel.times.started = std::max<Cycle>(done.start, kernel.times.dispatched);
   kernel.times.ended = std::max<Cycle>(done.end, kernel.times.started);

@@ -64,6 +64,7 @@ class Dispatcher final : public PipelineStage, public DecodeListener, public Ker
     std::uint32_t kernel = 0;
   };
 
+  void note_begin(const Packet& packet);
   void fence(Packet& packet, arch::FenceScope scope);
   void acquired(Packet& packet, arch::FenceScope scope);
   void launch_next(Packet& packet);

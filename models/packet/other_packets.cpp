@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "arch/byte_codec.h"
+#include "arch/race_checker.h"
 #include "packet/completion.h"
 #include "packet/decoder.h"
 #include "packet/dispatcher.h"
@@ -20,6 +21,7 @@ using protocol::QueueState;
 
 namespace {
 
+constexpr std::uint64_t kFirstCopy = std::uint64_t{1} << 32;  // for the race checker
 constexpr std::uint32_t kLeastPackets = 2;
 constexpr std::uint32_t kMostPackets = 1U << 20;
 constexpr std::uint64_t kLastFirst = std::uint64_t{1} << 63;  // indices never come round
@@ -213,6 +215,7 @@ void OtherPackets::launch(Packet& packet) {
 
 void OtherPackets::launch_agent(Packet& packet) {
   held_[packet.queue] = &packet;
+  if (races() != nullptr) races()->order().host_has(packet.queue, packet.index);
   auto event = queues().event(protocol::QueueEvent::agent, packet.queue, packet.index);
   event.packet = packet.bytes;
   queues().tell_host(event);
@@ -222,6 +225,7 @@ void OtherPackets::agent_done(std::uint32_t queue, std::uint32_t status) {
   if (!host_is_busy(queue)) return;
   Packet& packet = *held_[queue];
   held_[queue] = nullptr;
+  if (races() != nullptr) races()->order().host_done(queue, packet.index);
   if (status != 0) {
     packet.status = static_cast<HsaStatus>(status);
     packet.signal_value = -static_cast<std::int64_t>(status);
@@ -248,7 +252,20 @@ void OtherPackets::launch_vendor(Packet& packet) {
   request.value = vendor.value;
   request.subcontext = queues().setup(packet.queue).subcontext;
   copying_[request.tag] = &packet;
+  if (races() != nullptr) note_copy(packet, request);
   copies_.send(request);
+}
+
+// For the race checker. Copies have numbers above those of operations.
+void OtherPackets::note_copy(const Packet& packet, const protocol::CopyRequestPacket& request) {
+  const std::uint64_t number = kFirstCopy + request.tag;
+  races()->copy_starts(number, {packet.queue, packet.index, 0, true}, "the copy of " + name_of(packet));
+  if (request.kind == protocol::CopyKind::copy && !arch::in_host_window(request.from)) {
+    races()->copy_reads(number, {{request.from, request.subcontext}, request.bytes});
+  }
+  if (!arch::in_host_window(request.to)) {
+    races()->copy_writes(number, {{request.to, request.subcontext}, request.bytes});
+  }
 }
 
 void OtherPackets::on_copy_done(const protocol::CopyDonePacket& done, std::uint32_t) {
@@ -256,6 +273,7 @@ void OtherPackets::on_copy_done(const protocol::CopyDonePacket& done, std::uint3
   if (found == copying_.end()) return;  // a copy of somebody else
   Packet& packet = *found->second;
   copying_.erase(found);
+  if (races() != nullptr) races()->ends(kFirstCopy + done.tag);
   packet.times.started = std::max<Cycle>(done.start, packet.times.dispatched);
   reporter().progress();
   if (done.status != HsaStatus::success) {

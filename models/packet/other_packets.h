@@ -90,6 +90,7 @@ class OtherPackets final : public PipelineStage {
   void satisfied(Packet& packet);
   void launch_agent(Packet& packet);
   void launch_vendor(Packet& packet);
+  void note_copy(const Packet& packet, const protocol::CopyRequestPacket& request);
   void end(Packet& packet);
   void collect_signals(WaitGraph& graph, const Packet& packet) const;
   void collect_owners(WaitGraph& graph, const std::string& text, std::uint64_t address) const;

@@ -134,6 +134,7 @@ class PacketReporter {
 
   PacketStats& stats() { return stats_; }
   void listen(PacketListener& listener) { listener_ = &listener; }
+  arch::RaceChecker* races() const { return observation_.races; }  // null: there is none
   // Work has been taken in, started or finished.
   void progress() { ++observation_.progress; }
 
@@ -211,6 +212,7 @@ class PipelineStage : public EventHandler {
   QueueMemory& memory() const { return context_.memory; }
   PacketReporter& reporter() const { return context_.reporter; }
   PacketStats& stats() const { return context_.reporter.stats(); }
+  arch::RaceChecker* races() const { return context_.reporter.races(); }
 
   // A tag of the packet's own, for an answer that comes back to it.
   static MemoryTag tag(MemoryTag::Use use, const Packet& packet, std::uint32_t part) {

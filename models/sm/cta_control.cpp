@@ -142,6 +142,7 @@ void CtaControl::run(Cta& cta, Cycle arrival) {
 // MEM-06. What the fence of an earlier kernel has emptied is as new as that fence.
 void CtaControl::acquire(const Cta& cta) {
   const std::optional<std::uint64_t>& fence = cta.start.fence;
+  if (!fence) note_acquire(cta.operation);
   if (fence && *fence <= fence_) return;
   fence_ = fence.value_or(fence_);
   memory_.l1.invalidate_all();

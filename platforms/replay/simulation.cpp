@@ -449,6 +449,10 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
       job.sm_paths.push_back(m.gpu->topology().sm_path(sm));
     job.faults = m.gpu->log().faults();
     for (const arch::FaultRecord& fault : job.faults) job.fault_kernels.push_back(kernel_of(*m.observation, fault));
+    if (const arch::RaceChecker* races = m.gpu->races(); races != nullptr) {
+      job.checks_races = true;
+      job.races = races->races();
+    }
     job.regions = read_regions(*m.workload, *m.gpu, m.map, m.regions);
     if (m.packets != nullptr) take_packets(*m.packets, job);
     if (m.tmdqs != nullptr) job.host_copies = m.tmdqs->copies();
