@@ -273,6 +273,9 @@ int status_of(const RunOutcome& outcome) {
   for (const Fault& fault : outcome.faults) {
     if (!fault.expected) return kExpectationFailed;
   }
+  for (const replay::JobResult& job : outcome.result.jobs) {
+    if (!job.races.empty()) return kExpectationFailed;
+  }
   for (const ExpectationResult& e : outcome.expectations) {
     if (!e.ok) return kExpectationFailed;
   }
