@@ -115,7 +115,6 @@ void PacketOrder::opened(std::uint32_t queue, std::uint64_t first) {
   host_.add(its.done);
   host_.order.add_below(its.number, ~std::uint64_t{0});
   packets_.erase(packets_.lower_bound({queue, 0}), packets_.upper_bound({queue, ~std::uint64_t{0}}));
-  its = Queue();
   its.number = numbers_++;
   its.begun.order.add_below(its.number, first);
 }

@@ -43,7 +43,8 @@ void Dispatcher::note_begin(const Packet& packet) {
   for (std::uint32_t i = 0; packet.is_barrier() && i < arch::kBarrierSignals; ++i) {
     if (packet.other.seen_zero[i]) zeros.push_back(packet.other.barrier.signals[i]);
   }
-  const bool barrier = packet.kernels.empty() ? packet.other.scopes.barrier : packet.kernels.front().barrier;
+  const bool condensed = packet.type == PacketType::condensed_dispatch;
+  const bool barrier = condensed ? packet.kernels.front().barrier : (packet.bytes[1] & 1) != 0;
   races()->order().begins(packet.queue, packet.index, barrier, zeros);
 }
 

@@ -85,9 +85,9 @@ namespace {
 // Every block of the GPU finds it in the observation.
 std::unique_ptr<arch::RaceChecker> race_checker(const GpuParams& params, GpuObservation& observation) {
   observation.races = nullptr;
-  if (!params.check.races) return nullptr;
+  if (!params.races.races) return nullptr;
   auto checker = std::make_unique<arch::RaceChecker>(
-      params.check, params.mmu.enabled, observation.stats, observation.prefix,
+      params.races, params.mmu.enabled, observation.stats, observation.prefix,
       [prefix = observation.prefix](const arch::Race& race) {
         SC_REPORT_WARNING("/heddle/gpu/race", fmt::format("{}: {}", prefix, race.text()).c_str());
       });

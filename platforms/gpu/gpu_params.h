@@ -60,7 +60,7 @@ struct GpuParams {
   copy::CopyParams copy;
   power::PowerParams power;
   power::EnergyParams energy;  // of events
-  arch::RaceParams check;
+  arch::RaceParams races;
 
   // Binds every parameter under "gpu".
   void bind(ParamBinder& binder);

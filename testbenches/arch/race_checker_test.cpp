@@ -124,6 +124,21 @@ TEST_CASE("without a signal the host knows of no end, and what it writes later w
   CHECK(two.found.count({"the host", "kernel 1", MissingSync::order}) == 1);
 }
 
+TEST_CASE("a host that is given an agent packet knows what the packet waited for", "[arch][PKT-14]") {
+  for (const bool barrier : {false, true}) {
+    Two two;
+    two.begin(0, false, FenceScope::none);
+    two.write(0);
+    two.end(0, FenceScope::system);
+    two.checker.order().begins(0, 1, barrier);
+    two.checker.order().acquired(0, 1, FenceScope::none);
+    two.checker.order().host_has(0, 1);
+    two.checker.order().host_has(0, 7);  // nobody knows of such a packet
+    two.checker.host_reads(kData, 4);
+    CHECK(two.found.empty() == barrier);
+  }
+}
+
 TEST_CASE("bytes, strong writes, and one's own", "[arch][PKT-14]") {
   Two two;
   two.begin(0, false, FenceScope::none);
