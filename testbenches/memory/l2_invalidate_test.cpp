@@ -128,7 +128,7 @@ TEST_CASE("what is on its way from memory serves those who wait, and goes", "[me
   CHECK(bench.slice.idle());
 }
 
-TEST_CASE("lines without payloads are not found in a slice that has forgotten them", "[memory][PKT-14]") {
+TEST_CASE("lines without payloads are read anew by a slice that has forgotten them", "[memory][PKT-14]") {
   L2Bench bench(roomy(), TimingMode::lt);
   const auto value = [&]() -> int {
     const LinePort lines = bench.initiator.out.lines();
@@ -139,16 +139,13 @@ TEST_CASE("lines without payloads are not found in a slice that has forgotten th
     lines.take(read);
     return read.bytes[0];
   };
-  CHECK(value() == -1);
   bench.memory.bytes[0] = 1;
-  CHECK(read_byte(bench, 0) == 1);
   CHECK(value() == 1);
   bench.memory.bytes[0] = 2;
   CHECK(value() == 1);
   ask(bench, MemoryAction::invalidate);
-  CHECK(value() == -1);
-  CHECK(read_byte(bench, 0) == 2);
   CHECK(value() == 2);
+  CHECK(bench.memory.reads == 2);
 }
 
 // Sectors that only others write count up in memory; the slice's own are written through it.
