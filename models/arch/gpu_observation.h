@@ -211,7 +211,7 @@ struct GpuObservation : Observation {
   PowerSeries power;  // while somebody looks: a governor or a timeline
   LaunchedKernels launched;
   Absences absences;
-  CtaListener* ctas = nullptr;  // null: off
+  CtaListener* ctas = nullptr;         // null: off
   arch::RaceChecker* races = nullptr;  // null: off; set before the blocks of the GPU are built
 };
 

@@ -84,8 +84,8 @@ class PacketOrder {
   Moment mark() { return marked_ = ++now_; }
   Moment marked() const { return marked_; }  // the last of these
 
-  // The life of queues and packets, told in the order in which things happen. What is told of a packet that is not known
-  // (published(), and then neither gone() nor its queue opened again) changes nothing.
+  // The life of queues and packets, told in the order in which things happen. What is told of a packet that is not
+  // known (published(), and then neither gone() nor its queue opened again) changes nothing.
   void opened(std::uint32_t queue, std::uint64_t first);
   void published(std::uint32_t queue, std::uint64_t index);
   // Nothing holds it back any more; its fences follow. `zeros`: signals that a barrier packet has found at 0.

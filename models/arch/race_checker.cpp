@@ -27,10 +27,11 @@ const char* missing_text(MissingSync missing) {
 }  // namespace
 
 void RaceParams::describe(ParamTable<RaceParams>& t) {
-  t.add("races", &RaceParams::races,
-        "whether reads are reported of what another kernel has written without an order, a release or an acquire between "
-        "the two that packets would need (PKT-14); it changes nothing else, and takes time of the computer",
-        "choice: off");
+  t.add(
+      "races", &RaceParams::races,
+      "whether reads are reported of what another kernel has written without an order, a release or an acquire between "
+      "the two that packets would need (PKT-14); it changes nothing else, and takes time of the computer",
+      "choice: off");
   t.add("lines", &RaceParams::lines, {heddle::Unit::count, 1, 1U << 30},
         "lines of memory of which the checker remembers who has written them; the oldest is forgotten for one more",
         "choice: 128 MiB of memory");
@@ -165,8 +166,7 @@ void RaceChecker::host_reads(std::uint64_t address, std::uint64_t bytes) {
 }
 
 void RaceChecker::host_writes(std::uint64_t address, std::uint64_t bytes) {
-  each_line({{address}, bytes},
-            [&](const RaceLine& line, const LineBytes& part) { enter(kHost, line, part, false); });
+  each_line({{address}, bytes}, [&](const RaceLine& line, const LineBytes& part) { enter(kHost, line, part, false); });
 }
 
 void RaceChecker::forget(std::uint64_t address, std::uint64_t bytes) {

@@ -1,12 +1,12 @@
 // Finds what packets of a machine forget to say about memory (PKT-14): reads of bytes that another kernel has written,
-// without an order between the two, without a release behind the one, or without an acquire before the other, of a scope
-// that reaches both (arch/packet_order.h). It tells of them in whatever order they happened to run, and whatever the
-// caches happened to hold.
+// without an order between the two, without a release behind the one, or without an acquire before the other, of a
+// scope that reaches both (arch/packet_order.h). It tells of them in whatever order they happened to run, and whatever
+// the caches happened to hold.
 //
 // Kernels that streams or programs have launched acquire when they start and release when they end; copy engines read
 // and write at the L2, so that copies need an order alone. Between kernels agent scope is enough, the host needs system
-// scope. What a program acquires itself (a fence, an acquire load, the end of its children) is taken to be right. Strong
-// writes race with weak reads only, and accesses of one kernel with none.
+// scope. What a program acquires itself (a fence, an acquire load, the end of its children) is taken to be right.
+// Strong writes race with weak reads only, and accesses of one kernel with none.
 //
 // Not looked at: two writes without an order, local and shared memory, bulk requests, what goes past the transports of
 // the aperture (direct memory, debuggers), and one memory under two addresses, where they are translated.
@@ -79,8 +79,8 @@ class RaceChecker {
   static constexpr std::size_t kReported = 100;
   using Name = std::function<std::string()>;
 
-  // `translated`: addresses of subcontexts are. `stats`, `prefix`: for its own, below "check". `found`: called with each
-  // of the first kReported races, which are told apart by kernels and what they lack.
+  // `translated`: addresses of subcontexts are. `stats`, `prefix`: for its own, below "check". `found`: called with
+  // each of the first kReported races, which are told apart by kernels and what they lack.
   RaceChecker(const RaceParams& params, bool translated, Stats& stats, const std::string& prefix,
               std::function<void(const Race&)> found);
 
@@ -123,12 +123,12 @@ class RaceChecker {
   struct Task {
     Kind kind = Kind::other;
     std::string name;
-    std::uint32_t queue = 0;    // by its number in the order
+    std::uint32_t queue = 0;  // by its number in the order
     std::uint64_t index = 0;
     std::uint32_t kernels = 0;  // as bits
     std::shared_ptr<const PacketPast> past;
     Moment ended = kNever;
-    Moment acquired = 0;           // by its program
+    Moment acquired = 0;  // by its program
     Moment wrote = 0;
     bool heard_of = false;         // by the host, from its program
     std::vector<Moment> releases;  // by its program, each after another write

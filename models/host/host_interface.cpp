@@ -1,11 +1,10 @@
 #include "host/host_interface.h"
 
-#include "arch/gpu_observation.h"
-#include "arch/race_checker.h"
-
 #include <algorithm>
 #include <cstring>
 
+#include "arch/gpu_observation.h"
+#include "arch/race_checker.h"
 #include "host/boundary_socket.h"
 
 namespace heddle::host {

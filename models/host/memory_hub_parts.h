@@ -76,8 +76,8 @@ class HubFlush final : private EventHandler {
   std::vector<Ask> current_;  // of one action
   std::vector<Ask> next_;
   std::uint32_t rounds_ = 0;  // that are left of the walk
-  std::vector<Part> parts_;  // by slice
-  std::uint32_t open_ = 0;   // slices that have not answered
+  std::vector<Part> parts_;   // by slice
+  std::uint32_t open_ = 0;    // slices that have not answered
   tlm::tlm_response_status status_ = tlm::TLM_OK_RESPONSE;
 };
 

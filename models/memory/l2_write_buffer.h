@@ -164,8 +164,8 @@ class L2Mshrs {
 };
 
 // The slice forgets what it has from memory and memory still has: others may have changed it there (MEM-06). Dirty
-// sectors stay, and so does what is on its way to memory. What is being fetched may be older than the request: it serves
-// those who wait for it and goes then, and the request is answered after that.
+// sectors stay, and so does what is on its way to memory. What is being fetched may be older than the request: it
+// serves those who wait for it and goes then, and the request is answered after that.
 class L2Invalidation {
  public:
   // Requests that are done are appended to `served`.

@@ -63,16 +63,14 @@ void Completion::start(const Job& job) {
     note_end(job);
     return end(number);
   }
-  // What a kernel has written is at the L2 when it has ended (MEM-06): a release of agent scope has nothing to do. One of
-  // system scope waits until all slices have written back.
+  // What a kernel has written is at the L2 when it has ended (MEM-06): a release of agent scope has nothing to do. One
+  // of system scope waits until all slices have written back.
   if (job.fence != FenceScope::system) return schedule(cost(params().clean_up), kCleanedUp, number);
   stats().fences.add();
   memory().write_back(tag_of(Use::fence, number));
 }
 
-void Completion::on_event(std::uint32_t, std::uint64_t argument) {
-  write_signal(static_cast<std::uint32_t>(argument));
-}
+void Completion::on_event(std::uint32_t, std::uint64_t argument) { write_signal(static_cast<std::uint32_t>(argument)); }
 
 // For the race checker: before anybody can hear of it.
 void Completion::note_end(const Job& job) {

@@ -38,7 +38,8 @@ struct PacketStats : StatGroup {
   Counter& signal_polls = counter("signal_polls", "reads", "reads of signals that barrier packets wait for");
   Counter& kernels = counter("kernels", "kernels", "kernels handed to task management");
   Counter& signals = counter("signals", "signals", "completion signals that have been changed");
-  Counter& acquires = counter("acquires", "fences", "acquires of agent scope or wider: L1s of later kernels are emptied");
+  Counter& acquires =
+      counter("acquires", "fences", "acquires of agent scope or wider: L1s of later kernels are emptied");
   Counter& fences = counter("fences", "fences", "releases at system scope: all slices wrote back");
   Gauge& open = gauge("open", "packets", "packets that have begun and are not complete");
   Gauge& in_flight = gauge("in_flight", "kernels", "kernels dispatched and not complete");

@@ -28,8 +28,8 @@ struct KernelLaunch {
   // it may see, the number of the last acquire fence before it: L1s that have been emptied for this or a later one keep
   // what they have; 0: all do.
   std::optional<std::uint64_t> fence;
-  bool queue = false;             // of a queue task: a CTA's position in the grid is its ticket
-  std::uint64_t departure = 0;    // cycle at which the launch packet left the distributor: for observation only
+  bool queue = false;           // of a queue task: a CTA's position in the grid is its ticket
+  std::uint64_t departure = 0;  // cycle at which the launch packet left the distributor: for observation only
 
   bool local_memory() const { return local_bytes > 0; }
 };

@@ -115,8 +115,8 @@ class SmUnit {
         races_(gpu_observation(context.time).races) {}
   ~SmUnit() = default;
   Cycle now() const { return time_.now(); }
-  // For the race checker (arch/race_checker.h), if there is one: what a program of that kernel has done, at GPU scope or
-  // wider.
+  // For the race checker (arch/race_checker.h), if there is one: what a program of that kernel has done, at GPU scope
+  // or wider.
   void note_acquire(std::uint32_t operation) const {
     if (races_ != nullptr) races_->program_acquires(operation, [&] { return name_of(operation); });
   }

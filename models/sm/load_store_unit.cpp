@@ -257,8 +257,8 @@ void LoadStoreUnit::check_races(const Cta& cta, const Operation& operation) cons
   const std::uint32_t width = lane_width(operation);
   coalesce(operation.lanes, operation.address, width, lines);
   const bool writes = operation.code == OpCode::store || operation.code == OpCode::atomic;
-  const bool strong = operation.code == OpCode::atomic ||
-                      (operation.order != arch::Order::weak && operation.scope != Scope::cta);
+  const bool strong =
+      operation.code == OpCode::atomic || (operation.order != arch::Order::weak && operation.scope != Scope::cta);
   if (!writes && strong) return;
   const auto name = [&] { return name_of(cta.operation); };
   for (const LineAccess& line : lines) {

@@ -1,5 +1,5 @@
-// What packets forget to say about memory (PKT-14), against a graph of everything that happens: an edge for each rule of
-// hsa.h, and a race where no path leads over a release and an acquire.
+// What packets forget to say about memory (PKT-14), against a graph of everything that happens: an edge for each rule
+// of hsa.h, and a race where no path leads over a release and an acquire.
 #include "arch/race_checker.h"
 
 #include <algorithm>

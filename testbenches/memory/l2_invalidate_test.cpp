@@ -162,7 +162,7 @@ TEST_CASE("at random, nobody sees what is older than a request to forget", "[mem
     L2Bench bench(params);
     bench.memory.latency = [&] { return Cycle{random.between(1, 300)}; };
     constexpr std::uint32_t kLines = 24;
-    std::array<std::uint8_t, kLines> own{};  // last written through the slice
+    std::array<std::uint8_t, kLines> own{};        // last written through the slice
     std::map<MemoryRequest*, std::uint8_t> least;  // of a read of others' sectors
     std::uint8_t foreign = 1;
     std::uint8_t known = 0;  // version at the time of the last request to forget that has been answered

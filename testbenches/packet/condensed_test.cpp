@@ -110,7 +110,8 @@ TEST_CASE("the example of the specification, bit for bit", "[packet][PKT-06]") {
   CHECK(entries == 0x50);
 }
 
-TEST_CASE("barrier and wide acquire are the first kernel's, release and signal the last one's", "[packet][PKT-06][PKT-07]") {
+TEST_CASE("barrier and wide acquire are the first kernel's, release and signal the last one's",
+          "[packet][PKT-06][PKT-07]") {
   ReferenceTable table;
   for (std::uint32_t i = 0; i < 3; ++i) {
     DispatchFields fields = plain(i + 1);

@@ -17,9 +17,7 @@ arch::DispatchFields fields_with(std::uint64_t object, bool barrier, FenceScope 
   return fields;
 }
 
-arch::PacketBytes plain(const arch::DispatchFields& fields) {
-  return arch::encode(arch::KernelDispatch{fields, 0, 0});
-}
+arch::PacketBytes plain(const arch::DispatchFields& fields) { return arch::encode(arch::KernelDispatch{fields, 0, 0}); }
 
 std::vector<std::uint64_t> fences(const PacketBench& bench) {
   std::vector<std::uint64_t> all;
@@ -63,8 +61,7 @@ TEST_CASE("a barrier packet's fence is one for all that is launched behind it", 
   }
 }
 
-TEST_CASE("a kernel inside a condensed packet has a fence of its own",
-          "[packet][PKT-06][PKT-14]") {
+TEST_CASE("a kernel inside a condensed packet has a fence of its own", "[packet][PKT-06][PKT-14]") {
   for (const FenceScope scope : {FenceScope::none, FenceScope::agent, FenceScope::system}) {
     for (const Cycle slow : {Cycle{50}, Cycle{3000}}) {
       PacketBench bench;

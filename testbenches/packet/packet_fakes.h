@@ -35,7 +35,7 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
   std::function<void(std::uint64_t address, bool write)> watch;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> broken;  // ranges that answer with errors
   std::uint64_t write_backs = 0;
-  std::uint64_t invalidates = 0;      // that have been answered
+  std::uint64_t invalidates = 0;  // that have been answered
   std::uint64_t invalidates_asked = 0;
   bool broken_write_back = false;
   std::function<bool(std::uint64_t address, std::uint32_t bytes)> may_write;  // false: such a write gets an error

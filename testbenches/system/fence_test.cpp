@@ -71,8 +71,9 @@ class FenceLab {
     auto p = std::make_shared<ListProgram>(4);
     if (delay > 0) p->compute(arch::Unit::int32, delay);
     p->load({}, 0, [words](const Warp&, std::uint32_t lane) { return words + 4 * lane; });
-    p->store({}, [](const Warp& w, std::uint32_t lane) { return w.reg(0, lane); },
-             [out](const Warp& w, std::uint32_t lane) { return out + 128 * w.place.cta + 4 * lane; }, {{0, 1}});
+    p->store(
+        {}, [](const Warp& w, std::uint32_t lane) { return w.reg(0, lane); },
+        [out](const Warp& w, std::uint32_t lane) { return out + 128 * w.place.cta + 4 * lane; }, {{0, 1}});
     p->exit();
     return lab.program_object(0, p, name("reader"));
   }
@@ -82,8 +83,9 @@ class FenceLab {
     if (delay > 0) p->compute(arch::Unit::int32, delay);
     ListProgram::Access one;
     one.lanes = [cta](const Warp& w) { return w.place.cta == cta ? ~arch::LaneMask{0} : arch::LaneMask{0}; };
-    p->store(one, [value](const Warp&, std::uint32_t lane) { return value + lane; },
-             [words](const Warp&, std::uint32_t lane) { return words + 4 * lane; });
+    p->store(
+        one, [value](const Warp&, std::uint32_t lane) { return value + lane; },
+        [words](const Warp&, std::uint32_t lane) { return words + 4 * lane; });
     p->exit();
     return lab.program_object(0, p, name("writer"));
   }
@@ -216,8 +218,9 @@ TEST_CASE("a barrier packet's acquire does for the kernels behind it", "[system]
   heddle_packet between{};
   const std::uint8_t scopes = HEDDLE_SCOPES(0, fenced ? HEDDLE_FENCE_AGENT : HEDDLE_FENCE_NONE, HEDDLE_FENCE_NONE);
   REQUIRE(heddle_packet_barrier(&between, HEDDLE_PACKET_BARRIER_AND, scopes, &done, 1, 0) == HEDDLE_OK);
-  submit(lab.queue, {lab.packet(lab.reader(words, lab.out()), kAgent), lab.packet(lab.writer(words, 500, 1), kRelease, done),
-                     between, lab.packet(lab.reader(words, after), {HEDDLE_FENCE_NONE, HEDDLE_FENCE_AGENT, false}, end)});
+  submit(lab.queue,
+         {lab.packet(lab.reader(words, lab.out()), kAgent), lab.packet(lab.writer(words, 500, 1), kRelease, done),
+          between, lab.packet(lab.reader(words, after), {HEDDLE_FENCE_NONE, HEDDLE_FENCE_AGENT, false}, end)});
   REQUIRE(wait_below(lab.m(), end) == 0);
   CHECK(lab.wrong(after, 500) == (fenced ? 0 : lab.ctas - 2));
   CHECK(lab.found() == (fenced ? Found{} : Found{race("writer1", "reader2", MissingSync::acquire)}));
@@ -307,14 +310,16 @@ TEST_CASE("through the aperture the host sees the newest bytes, and the checker 
     lab.fill(words, 100);
     lab.run({{lab.reader(words, lab.out()), kSystem}});
     for (std::uint32_t i = 0; i < kWords; ++i) lab.m().write<std::uint32_t>(words + 4 * i, 500 + i);
-    lab.run({{lab.reader(words, after), {scope, HEDDLE_FENCE_NONE, true}}, {lab.writer(words, 900, 0), {scope, scope, true}}});
+    lab.run({{lab.reader(words, after), {scope, HEDDLE_FENCE_NONE, true}},
+             {lab.writer(words, 900, 0), {scope, scope, true}}});
     CHECK(lab.m().read<std::uint32_t>(words) == 900);
     Found expected;
     if (scope == HEDDLE_FENCE_NONE) {
       expected = {race("the host", "reader1", MissingSync::acquire), race("writer2", "the host", MissingSync::release)};
       CHECK(lab.wrong(after, 500) == lab.ctas);
     } else if (scope == HEDDLE_FENCE_AGENT) {
-      expected = {race("the host", "reader1", MissingSync::wider_acquire), race("writer2", "the host", MissingSync::wider_release)};
+      expected = {race("the host", "reader1", MissingSync::wider_acquire),
+                  race("writer2", "the host", MissingSync::wider_release)};
       CHECK(lab.wrong(after, 500) == 0);
     }
     CHECK(lab.found() == expected);
