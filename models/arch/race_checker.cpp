@@ -209,12 +209,15 @@ bool RaceChecker::lacks(const Write& write, const Task& reader, MissingSync& mis
   const PacketPast& past = for_host ? order_.host() : *reader.past;
   const std::size_t scope = for_host || writer.kind == Kind::host ? 1 : 0;
   // What a program has released itself needs no release behind it, and the host may know of it while the program runs.
+  // Neither does what another kernel of the same packet has written: each follows when that has completed (PKT-07).
   const Moment when = released(writer, write);
-  const bool by_program = when != kNever;
+  const bool inside = writer.kind == Kind::packet && reader.kind == Kind::packet && writer.queue == reader.queue &&
+                      writer.index == reader.index;
+  const bool no_fence = inside || when != kNever;
   const auto complete = [&](const PacketSet& set) { return when <= set.until || has(set, writer, write.when); };
-  const auto is_released = [&](std::size_t at) { return by_program || has(past.released[at], writer, write.when); };
+  const auto is_released = [&](std::size_t at) { return no_fence || has(past.released[at], writer, write.when); };
   const auto is_acquired = [&](std::size_t at) {
-    return by_program ? complete(past.complete_then[at]) : has(past.acquired[at], writer, write.when);
+    return no_fence ? complete(past.complete_then[at]) : has(past.acquired[at], writer, write.when);
   };
   if (!complete(past.order)) return true;
   if (!is_released(scope)) {

@@ -1,7 +1,7 @@
 // Acquire fences of packets: with which fence a kernel is launched, and what the caches are told (PKT-14).
 #include "packet/packet_bench.h"
 
-namespace packet_fence_test {
+namespace packet_acquire_fence_test {
 
 namespace arch = heddle::arch;
 using arch::FenceScope;
@@ -123,4 +123,4 @@ TEST_CASE("after a reset the numbers of fences begin anew, as the caches are emp
   CHECK(fences(bench) == std::vector<std::uint64_t>{0});
 }
 
-}  // namespace packet_fence_test
+}  // namespace packet_acquire_fence_test
