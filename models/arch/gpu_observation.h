@@ -19,6 +19,10 @@
 #include "common/observation.h"
 #include "common/timebase.h"
 
+namespace heddle::arch {
+class RaceChecker;
+}
+
 namespace heddle {
 
 // Sees every CTA that an SM starts and ends. Used by checkers and dumps; called at most once per CTA and edge.
@@ -207,7 +211,8 @@ struct GpuObservation : Observation {
   PowerSeries power;  // while somebody looks: a governor or a timeline
   LaunchedKernels launched;
   Absences absences;
-  CtaListener* ctas = nullptr;  // null: off
+  CtaListener* ctas = nullptr;         // null: off
+  arch::RaceChecker* races = nullptr;  // null: off; set before the blocks of the GPU are built
 };
 
 // That of a time base whose owner gave it one: every time base of a GPU.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "arch/gpu_observation.h"
+#include "arch/race_checker.h"
+
 namespace heddle::host {
 
 using protocol::MemoryRequest;
@@ -197,6 +200,7 @@ void Aperture::begin(std::uint32_t number) {
     access.image.resize(kAtomicBytes);
   } else {
     fold(access);
+    note_host_access(domain_, payload, base_);
   }
   queue_.push_back(number);
   send_pieces();
@@ -301,6 +305,16 @@ void Aperture::finish(std::uint32_t number) {
   --inside_;
   socket_->respond(payload);
   if (inside_ < accesses_.size()) socket_->accept();  // the response may have brought another
+}
+
+void note_host_access(Domain& domain, const tlm::tlm_generic_payload& payload, std::uint64_t base) {
+  arch::RaceChecker* races = gpu_observation(domain).races;
+  if (races == nullptr || payload.get_command() == tlm::TLM_IGNORE_COMMAND) return;
+  const std::uint64_t address = relative_address(payload.get_address(), base);
+  for_each_run(payload, [&](std::uint32_t offset, std::uint32_t /*index*/, std::uint32_t count) {
+    if (payload.is_read()) return races->host_reads(address + offset, count);
+    races->host_writes(address + offset, count);
+  });
 }
 
 MemoryWindow::MemoryWindow(Device& device, BoundarySocket& socket, std::uint64_t base, std::uint64_t size,

@@ -207,6 +207,10 @@ class Aperture final : public EventHandler {
   std::uint32_t inside_ = 0;
 };
 
+// For the race checker (arch/race_checker.h), if there is one: the host has read or written device memory. `base`: of
+// the aperture on its bus.
+void note_host_access(Domain& domain, const tlm::tlm_generic_payload& payload, std::uint64_t base);
+
 // Device memory as the CPU sees it without waiting: blocking and debug accesses to the aperture, and direct pointers
 // (DMI, HST-02).
 

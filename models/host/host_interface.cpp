@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
+#include "arch/race_checker.h"
 #include "host/boundary_socket.h"
 
 namespace heddle::host {
@@ -202,6 +204,7 @@ void HostInterface::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t
   }
   const tlm::tlm_response_status status =
       reset_control_.refusing() ? tlm::TLM_GENERIC_ERROR_RESPONSE : memory_.access(payload);
+  if (status == tlm::TLM_OK_RESPONSE) note_host_access(domain_, payload, params_.bar1);
   if (status != tlm::TLM_OK_RESPONSE) stats_.refused_accesses.add();
   payload.set_response_status(status);
   delay += aperture_delay_;
@@ -238,6 +241,10 @@ void HostInterface::queue_command(const protocol::QueueCommandPacket& packet) {
 void HostInterface::start_copy(const protocol::CopyRequestPacket& packet) {
   last_command_ = std::max(last_command_, commands_leave_);
   progress();
+  // It is the host that orders such a copy, and knows of its end.
+  if (arch::RaceChecker* races = gpu_observation(domain_).races; races != nullptr && !arch::in_host_window(packet.to)) {
+    races->forget(packet.to, packet.bytes);
+  }
   copy_out.send_at(last_command_, packet);
 }
 

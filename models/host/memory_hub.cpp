@@ -14,9 +14,15 @@ constexpr std::uint32_t kHubHeaderBytes = 16;
 constexpr std::uint64_t kTail = 128 << 10;  // of a copy: what nothing comes behind that would take as long
 constexpr std::uint32_t kLaneBytes = 8;     // of an atomic: its operand, or its old value
 
-bool is_write_back(tlm::tlm_generic_payload& payload) {
+protocol::MemoryAction action_of(tlm::tlm_generic_payload& payload) {
   const protocol::MemoryExtension* extension = protocol::extension_of(payload);
-  return extension != nullptr && extension->action == protocol::MemoryAction::write_back;
+  return extension == nullptr ? protocol::MemoryAction::plain : extension->action;
+}
+
+// All slices are asked.
+bool walks(tlm::tlm_generic_payload& payload) {
+  const protocol::MemoryAction action = action_of(payload);
+  return action == protocol::MemoryAction::write_back || action == protocol::MemoryAction::invalidate;
 }
 
 std::uint32_t request_bytes(tlm::tlm_generic_payload& payload) {
@@ -41,9 +47,10 @@ std::uint32_t response_bytes(tlm::tlm_generic_payload& payload) {
 
 MemoryHub::MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                      const HubParams& params, const arch::AddressMap& map, std::uint32_t clients,
-                     const HubTranslation& translation)
+                     const HubTranslation& translation, DeviceMemoryUse use)
     : Block(name, domain, path),
       params_(params),
+      use_(use),
       map_(map),
       latency_(domain.cost(params.latency)),
       has_costs_(heddle::has_costs(domain.mode())),
@@ -51,7 +58,7 @@ MemoryHub::MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const 
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),
       clients_(clients),
       dma_("dma", domain, path + ".dma", params),
-      flush_(this->name(), domain, slices_, latency_, *this),
+      flush_(this->name(), domain, slices_, latency_, map.copies(), *this),
       out_(params.bandwidth),
       back_(params.bandwidth),
       out_ahead_(params.bandwidth),
@@ -142,7 +149,7 @@ void MemoryHub::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc
     return;
   }
   delay += way;
-  if (is_write_back(payload)) {
+  if (action_of(payload) == protocol::MemoryAction::write_back) {
     stats_.write_backs.add();
     const sc_core::sc_time start = delay;
     for (const auto& slice : slices_) {
@@ -227,6 +234,19 @@ std::uint32_t MemoryHub::take(std::uint32_t number, Way way) {
   return slot;
 }
 
+// What nobody else writes is as new in the slices as in memory.
+void MemoryHub::walk(std::uint32_t slot) {
+  const protocol::MemoryAction action = action_of(*slots_[slot].payload);
+  if (action == protocol::MemoryAction::write_back) {
+    stats_.write_backs.add();
+  } else if (use_ == DeviceMemoryUse::own) {
+    return respond_in(slot, tlm::TLM_OK_RESPONSE, now() + domain_.cost(1));
+  } else {
+    stats_.invalidates.add();
+  }
+  flush_.add(slot, action);
+}
+
 // True if the client's first request has gone. `next`: when to look again, unless somebody else will see to that.
 bool MemoryHub::pump_device(std::uint32_t number, Cycle& next) {
   Client& client = clients_[number];
@@ -236,9 +256,8 @@ bool MemoryHub::pump_device(std::uint32_t number, Cycle& next) {
     next = std::min(next, first.when);
     return false;
   }
-  if (is_write_back(*first.payload)) {
-    stats_.write_backs.add();
-    flush_.add(take(number, kDevice));
+  if (walks(*first.payload)) {
+    walk(take(number, kDevice));
     return true;
   }
   std::uint64_t address = first.payload->get_address();
@@ -370,9 +389,8 @@ bool MemoryHub::pump_host(std::uint32_t number, Cycle& next) {
     next = std::min(next, first.when);
     return false;
   }
-  if (is_write_back(*first.payload)) {
-    stats_.write_backs.add();
-    flush_.add(take(number, kHost));
+  if (walks(*first.payload)) {
+    walk(take(number, kHost));
     return true;
   }
   const tlm::tlm_response_status status = validate(first.payload->get_address(), first.payload->get_data_length());

@@ -33,16 +33,24 @@ struct HubTranslation {
   std::uint32_t distance = 0;
 };
 
+// Who writes the memory behind the L2.
+enum class DeviceMemoryUse : std::uint8_t {
+  own,     // the GPU alone
+  shared,  // others as well: what slices have of it may be old
+};
+
 class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget {
  public:
   // `clients`: sockets that blocks of the front end are bound to. `map` must outlive it.
   MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HubParams& params,
-            const arch::AddressMap& map, std::uint32_t clients, const HubTranslation& translation = {});
+            const arch::AddressMap& map, std::uint32_t clients, const HubTranslation& translation = {},
+            DeviceMemoryUse use = DeviceMemoryUse::own);
   ~MemoryHub() override;
 
   // Both modes: requests are sent with BEGIN_REQ and answered with BEGIN_RESP, never as blocking calls. Plain reads and
-  // writes, byte enables, atomics (device: at the slice; host: see below), reductions, and write_back, which the hub
-  // sends to all slices and answers when all have answered. Errors of memory and addresses that are neither come back
+  // writes, byte enables, atomics (device: at the slice; host: see below), reductions, and write_back and invalidate,
+  // which the hub sends to all slices and answers when all have answered; invalidate only where others write device
+  // memory, elsewhere it is answered at once. Errors of memory and addresses that are neither come back
   // as error responses (MEM-05). Where slices are called, the hub offers ranges (RangeTarget): what has its page, lies
   // in one memory, and meets no error there.
   MemoryIn& client_in(std::uint32_t client) { return *clients_[client].in; }
@@ -108,6 +116,7 @@ class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget 
     Counter& device = counter("device_requests", "requests", "requests to device memory");
     Counter& host = counter("host_requests", "requests", "requests to the host's memory");
     Counter& write_backs = counter("write_backs", "requests", "requests to write back all slices");
+    Counter& invalidates = counter("invalidates", "requests", "requests to forget in all slices what others may write");
     Counter& errors = counter("errors", "requests", "requests that were answered with an error");
     Histogram& device_latency =
         histogram("device_latency", "cycles", "from the start of a request to device memory to its response");
@@ -130,6 +139,7 @@ class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget 
   bool pump_host(std::uint32_t client, Cycle& next);
   std::uint32_t take(std::uint32_t client, Way way);
   tlm::tlm_response_status validate(std::uint64_t address, std::uint32_t length) const;
+  void walk(std::uint32_t slot);
   void call_slice(std::uint32_t slot, std::uint32_t slice, Cycle begin);
 
   // Ranges.
@@ -149,6 +159,7 @@ class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget 
   }
 
   const HubParams params_;
+  const DeviceMemoryUse use_;
   const arch::AddressMap& map_;
   const Cycle latency_;
   const bool has_costs_;

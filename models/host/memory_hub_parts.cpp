@@ -11,21 +11,32 @@ using arch::Translation;
 using protocol::MemoryExtension;
 using protocol::writes;
 
-void HubFlush::add(std::uint32_t slot) {
-  next_.push_back(slot);
+void HubFlush::add(std::uint32_t slot, protocol::MemoryAction action) {
+  next_.push_back({slot, action});
   begin();
 }
 
+// What a slice forgets as the home of a line may have gone to its twin as a copy just before: copies are forgotten once
+// all homes have done so.
 void HubFlush::begin() {
   if (!current_.empty() || next_.empty()) return;
-  current_.swap(next_);
+  const protocol::MemoryAction action = next_.front().action;
+  const auto rest = std::stable_partition(next_.begin(), next_.end(), [&](const Ask& a) { return a.action == action; });
+  current_.assign(next_.begin(), rest);
+  next_.erase(next_.begin(), rest);
   status_ = tlm::TLM_OK_RESPONSE;
+  rounds_ = copies_ && action == protocol::MemoryAction::invalidate ? 2 : 1;
+  ask();
+}
+
+void HubFlush::ask() {
+  --rounds_;
   open_ = static_cast<std::uint32_t>(slices_.size());
   parts_.resize(slices_.size());
   for (Part& part : parts_) {
     protocol::MemoryRequest& request = pool_.acquire();
     request.aim(tlm::TLM_IGNORE_COMMAND, 0, 1);
-    request.extension.action = protocol::MemoryAction::write_back;
+    request.extension.action = current_.front().action;
     part = {&request, false};
   }
   if (heddle::has_calls(domain_.mode())) {
@@ -68,7 +79,8 @@ void HubFlush::on_event(std::uint32_t /*kind*/, std::uint64_t argument) {
   if (!request.is_response_ok()) status_ = request.get_response_status();
   request.release();
   if (--open_ > 0) return;
-  for (const std::uint32_t slot : current_) listener_.on_flushed(slot, status_, domain_.now() + latency_);
+  if (rounds_ > 0) return ask();
+  for (const Ask& done : current_) listener_.on_flushed(done.slot, status_, domain_.now() + latency_);
   current_.clear();
   begin();
 }
@@ -80,7 +92,7 @@ void HubFlush::reset() {
   parts_.clear();
   current_.clear();
   next_.clear();
-  open_ = 0;
+  open_ = rounds_ = 0;
   status_ = tlm::TLM_OK_RESPONSE;
 }
 

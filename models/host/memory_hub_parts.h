@@ -1,5 +1,5 @@
-// write_back of all L2 slices by the memory hub: a request to each, answered when all have answered. Requests that come
-// while one is under way share the next.
+// Walks of all L2 slices for the memory hub, write_back and invalidate: a request to each, answered when all have
+// answered. Requests that come while one is under way share the next of their kind.
 #pragma once
 
 #include <bitset>
@@ -33,12 +33,13 @@ class HubFlush final : private EventHandler {
   };
   using Slices = std::vector<std::unique_ptr<MemoryOut>>;
 
-  // `name`: for messages; `latency`: cycles to a slice, and back. All references must outlive it.
-  HubFlush(const char* name, Domain& domain, const Slices& slices, Cycle latency, Listener& listener)
-      : name_(name), domain_(domain), slices_(slices), latency_(latency), listener_(listener) {}
+  // `name`: for messages; `latency`: cycles to a slice, and back; `copies`: slices keep copies of each other's lines.
+  // All references must outlive it.
+  HubFlush(const char* name, Domain& domain, const Slices& slices, Cycle latency, bool copies, Listener& listener)
+      : name_(name), domain_(domain), slices_(slices), latency_(latency), copies_(copies), listener_(listener) {}
 
-  // For a request that the hub keeps in that slot.
-  void add(std::uint32_t slot);
+  // For a request of that action, write_back or invalidate, that the hub keeps in that slot.
+  void add(std::uint32_t slot, protocol::MemoryAction action);
   // Sends what slices had no room for.
   void send();
   // True if it is an answer to one of these requests.
@@ -49,6 +50,10 @@ class HubFlush final : private EventHandler {
   void reset();
 
  private:
+  struct Ask {
+    std::uint32_t slot = 0;
+    protocol::MemoryAction action = protocol::MemoryAction::write_back;
+  };
   // A slice's part of the walk that is under way.
   struct Part {
     protocol::MemoryRequest* request = nullptr;  // null: answered
@@ -56,6 +61,7 @@ class HubFlush final : private EventHandler {
   };
 
   void begin();
+  void ask();
   void call();
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   const char* handler_name() const override { return name_; }
@@ -64,12 +70,14 @@ class HubFlush final : private EventHandler {
   Domain& domain_;
   const Slices& slices_;
   const Cycle latency_;
+  const bool copies_;
   Listener& listener_;
   protocol::RequestPool pool_;
-  std::vector<std::uint32_t> current_;  // slots
-  std::vector<std::uint32_t> next_;
-  std::vector<Part> parts_;  // by slice
-  std::uint32_t open_ = 0;   // slices that have not answered
+  std::vector<Ask> current_;  // of one action
+  std::vector<Ask> next_;
+  std::uint32_t rounds_ = 0;  // that are left of the walk
+  std::vector<Part> parts_;   // by slice
+  std::uint32_t open_ = 0;    // slices that have not answered
   tlm::tlm_response_status status_ = tlm::TLM_OK_RESPONSE;
 };
 

@@ -92,6 +92,7 @@ bool perform(const L2Access& access, std::uint8_t* line) {
       return true;
     case L2Access::Kind::prefetch:
     case L2Access::Kind::write_back:
+    case L2Access::Kind::invalidate:
     case L2Access::Kind::drop_copy:
       break;
   }

@@ -64,7 +64,7 @@ void copy_bytes(std::uint8_t* to, const std::uint8_t* from, const LineMask& mask
 
 struct L2Access {
   // atomic: with values of its own, by lane; reduce: of the data with the line, element by element.
-  enum class Kind : std::uint8_t { read, write, atomic, reduce, prefetch, write_back, drop_copy };
+  enum class Kind : std::uint8_t { read, write, atomic, reduce, prefetch, write_back, invalidate, drop_copy };
 
   Kind kind = Kind::read;
   std::uint8_t offset = 0;                         // in the line, of data[0]
@@ -81,8 +81,10 @@ struct L2Access {
   bool looks() const { return kind == Kind::read || kind == Kind::prefetch; }
   // It changes bytes of its line.
   bool changes() const { return kind == Kind::write || kind == Kind::atomic || kind == Kind::reduce; }
+  // It goes through all lines of the slice: its own line only selects the slice.
+  bool walks() const { return kind == Kind::write_back || kind == Kind::invalidate; }
   // Its bytes pass the slice's data port.
-  bool moves() const { return kind != Kind::prefetch && kind != Kind::write_back && kind != Kind::drop_copy; }
+  bool moves() const { return kind != Kind::prefetch && !walks() && kind != Kind::drop_copy; }
   // Whose bytes they are (PRT-09).
   std::uint8_t owner() const { return owner_of(extension); }
 

@@ -89,6 +89,12 @@ void L2Array::drop(std::uint32_t index) {
   states_[index] = L2Line();
 }
 
+void L2Array::drop_clean(std::uint32_t index) {
+  L2Line& state = states_[index];
+  state.valid = state.valid & LineMask::sectors(state.dirty);
+  if (state.dirty == 0 && state.mshr == 0 && state.pinned == 0) drop(index);
+}
+
 std::uint32_t L2Array::next_dirty(std::uint32_t index) const {
   for (std::uint32_t word = index / 64; word < dirty_.size(); ++word) {
     std::uint64_t dirty = dirty_[word];

@@ -60,6 +60,9 @@ class L2Array {
     if (presence_ != nullptr) presence_->add(line);
   }
   void drop(std::uint32_t index);
+  // What memory has of the line goes, and what it does not have stays: the sectors that are dirty.
+  void drop_clean(std::uint32_t index);
+  std::uint32_t lines() const { return lines_; }
   // Two places at least that it could go to.
   bool has_spare(std::uint64_t line) const;
   // Lines of its set that were used less recently.

@@ -145,6 +145,9 @@ tlm::tlm_response_status decode(tlm::tlm_generic_payload& payload, const arch::A
     case protocol::MemoryAction::write_back:
       access.kind = L2Access::Kind::write_back;
       return tlm::TLM_OK_RESPONSE;
+    case protocol::MemoryAction::invalidate:
+      access.kind = L2Access::Kind::invalidate;
+      return tlm::TLM_OK_RESPONSE;
     case protocol::MemoryAction::drop_copy:
       access.kind = L2Access::Kind::drop_copy;
       return tlm::TLM_OK_RESPONSE;

@@ -14,7 +14,8 @@ L2Core::L2Core(const L2Config& config, L2Counters& counters)
       write_buffer_(config.write_buffer, counters, commands_, *this),
       row_writer_(array_, write_buffer_, config, counters.written_along),
       flush_(array_, write_buffer_, served_),
-      blocking_(array_, poison_, write_buffer_, counters) {
+      invalidation_(array_, mshrs_, served_),
+      blocking_(array_, poison_, write_buffer_, invalidation_, counters) {
   HEDDLE_CHECK(config.mshrs > 0 && config.mshrs < 0xFFFF && config.mshr_targets > 0 && config.write_buffer > 0,
                "an L2 slice cannot work without miss-status registers, waiters and a write buffer");
   if (config.presence != nullptr) array_.count_in(*config.presence);
@@ -28,11 +29,12 @@ void L2Core::reset() {
   write_buffer_.reset();
   served_.clear();
   flush_.reset();
+  invalidation_.reset();
 }
 
 L2Lanes::Cost cost_of(const L2Core& core, const L2Access& access) {
   L2Lanes::Cost cost;
-  if (access.kind == L2Access::Kind::write_back || !access.bytes.any()) return cost;
+  if (access.walks() || !access.bytes.any()) return cost;
   const bool changes = access.kind == L2Access::Kind::write || changes_values(access.kind);
   const std::uint32_t dirty = changes ? access.bytes.touched() : 0;
   const std::uint32_t index = core.array().find(access.line);
@@ -66,6 +68,9 @@ bool L2Core::can_miss(const L2Access& access) {
 
 L2Core::Outcome L2Core::serve(const L2Access& access, void* request) {
   if (access.kind == L2Access::Kind::write_back) return flush_.begin(request) ? Outcome::waits : Outcome::done;
+  if (access.kind == L2Access::Kind::invalidate) {
+    return invalidation_.begin(access, request) ? Outcome::waits : Outcome::done;
+  }
   if (!access.bytes.any()) return Outcome::done;
   std::uint32_t index = array_.find(access.line);
   if (index != kNone && array_.state(index).mshr != 0) return secondary_miss(access, index, request);
@@ -184,7 +189,9 @@ void L2Core::replay(std::uint32_t number) {
   if (mshr.pending != 0) return;
   state.mshr = 0;
   const std::uint32_t index = mshr.index;
+  const bool stale = mshr.stale;
   mshrs_.give_back(number);
+  if (stale) return invalidation_.fetched(index);
   if (!state.valid.any() && state.pinned == 0) array_.drop(index);  // memory has refused it
 }
 

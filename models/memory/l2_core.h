@@ -84,7 +84,7 @@ class L2Core : private L2WriteBuffer::Listener {
   // The line is not here any more, whatever it held. It must not be busy.
   void forget(std::uint64_t line);
 
-  bool idle() const { return mshrs_.in_use() == 0 && write_buffer_.empty() && flush_.idle(); }
+  bool idle() const { return mshrs_.in_use() == 0 && write_buffer_.empty() && flush_.idle() && invalidation_.idle(); }
   const L2Mshrs& mshrs() const { return mshrs_; }
   const L2WriteBuffer& write_buffer() const { return write_buffer_; }
   void reset();
@@ -118,6 +118,7 @@ class L2Core : private L2WriteBuffer::Listener {
   L2RowWriter row_writer_;
   std::vector<Served> served_;
   L2Flush flush_;
+  L2Invalidation invalidation_;
   L2BlockingPath blocking_;
   Stall stall_ = Stall::mshr;
 };

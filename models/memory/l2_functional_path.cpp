@@ -115,6 +115,15 @@ L2FunctionalPath::L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arc
 L2Calendars::L2Calendars(const L2Params&) : port_(kParts), way_in_(kParts) {}
 
 Cycle L2Calendars::take(const L2DataPort::Turn& turn, Cycle when) {
+  if (turn.walk > 0) {
+    Cycle at = when;
+    for (Cycle left = turn.port; left > 0;) {
+      const Cycle part = std::min<Cycle>(left, ReservedLink::kWindow);
+      at = port_.take(at, static_cast<std::uint32_t>(part * kParts)) + part;
+      left -= part;
+    }
+    return at;
+  }
   const Cycle begin = port_.take(when, static_cast<std::uint32_t>(turn.port * kParts));
   if (turn.writing == 0) return begin;
   return way_in_.take(begin, static_cast<std::uint32_t>(turn.writing * kParts));

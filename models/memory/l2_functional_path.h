@@ -21,7 +21,7 @@ namespace heddle::memory {
 
 // Ends the grant of a page before an access of the machine to it takes effect.
 inline void end_grant(DirectMemory* direct, const L2Access& access) {
-  if (direct == nullptr || !direct->any() || access.kind == L2Access::Kind::write_back) return;
+  if (direct == nullptr || !direct->any() || access.walks()) return;
   direct->end(access.line * arch::kLineBytes, arch::kLineBytes);
 }
 

@@ -47,7 +47,12 @@ void L2Arrivals::reset() {
 
 int L2BlockingPath::serve(const L2Access& access, L2Memory& memory) {
   if (access.kind == L2Access::Kind::write_back) return flush(memory);
+  if (access.kind == L2Access::Kind::invalidate) {
+    invalidation_.begin();
+    return kL2Ok;
+  }
   if (!access.bytes.any()) return kL2Ok;
+  const std::uint64_t invalidations = invalidation_.number();
   std::uint32_t index = array_.find(access.line);
   if (index == kNone) index = allocate(access.line, memory);
   if (index == kNone) return bypass(access, memory);
@@ -61,6 +66,8 @@ int L2BlockingPath::serve(const L2Access& access, L2Memory& memory) {
   }
   if (poison_.any()) poison_.apply(access);
   array_.apply(access, index);
+  // What it has read of memory is older than a request to forget that came meanwhile.
+  if (invalidation_.number() != invalidations) array_.drop_clean(index);
   return kL2Ok;
 }
 

@@ -174,8 +174,9 @@ class L2Arrivals {
 // wait for memory: between different initiators, none is promised.
 class L2BlockingPath {
  public:
-  L2BlockingPath(L2Array& array, L2Poison& poison, L2WriteBuffer& buffer, L2Counters& counters)
-      : array_(array), poison_(poison), buffer_(buffer), counters_(counters) {}
+  L2BlockingPath(L2Array& array, L2Poison& poison, L2WriteBuffer& buffer, L2Invalidation& invalidation,
+                 L2Counters& counters)
+      : array_(array), poison_(poison), buffer_(buffer), invalidation_(invalidation), counters_(counters) {}
 
   // Returns kL2Ok or memory's error.
   int serve(const L2Access& access, L2Memory& memory);
@@ -192,6 +193,7 @@ class L2BlockingPath {
   L2Array& array_;
   L2Poison& poison_;
   L2WriteBuffer& buffer_;
+  L2Invalidation& invalidation_;
   L2Counters& counters_;
 };
 

@@ -149,9 +149,12 @@ class L2DataPort {
   struct Turn {
     Cycle port = 1;
     double writing = 0;  // of the array's way in, from the same cycle on
+    Cycle walk = 0;      // of these cycles, those that its answer waits for
   };
 
-  explicit L2DataPort(const L2Params& params) : atomic_rate_(params.atomic_rate) {
+  explicit L2DataPort(const L2Params& params)
+      : atomic_rate_(params.atomic_rate),
+        walk_cycles_((params.lines_per_slice() / params.ways + params.walk_sets - 1) / params.walk_sets) {
     for (std::uint32_t i = 0; i <= arch::kSectorsPerLine; ++i) {
       const std::uint32_t bytes = i * arch::kSectorBytes;
       sector_cycles_[i] = std::max<Cycle>(1, (bytes + params.bandwidth - 1) / params.bandwidth);
@@ -169,6 +172,8 @@ class L2DataPort {
       case L2Access::Kind::atomic:
       case L2Access::Kind::reduce:
         return {atomic_cycles(access, atomic_rate_), 0};
+      case L2Access::Kind::invalidate:
+        return {walk_cycles_, 0, walk_cycles_};
       case L2Access::Kind::prefetch:
       case L2Access::Kind::write_back:
       case L2Access::Kind::drop_copy:
@@ -199,6 +204,7 @@ class L2DataPort {
   std::array<Cycle, arch::kSectorsPerLine + 1> sector_cycles_{};  // by number of sectors
   std::array<double, arch::kSectorsPerLine + 1> write_cycles_{};
   std::uint32_t atomic_rate_;
+  Cycle walk_cycles_;  // in which it looks at all sets
   Cycle free_at_ = 0;
   double written_at_ = 0;  // the way in is free
 };

@@ -306,7 +306,7 @@ void L2Slice::unblock() {
 void L2Slice::respond(const L2Served& served, const L2DataPort::Turn& turn, Cycle pipeline) {
   const PendingRequest request(served.request);
   request.payload().set_response_status(static_cast<tlm::tlm_response_status>(served.status));
-  Cycle when = data_port_.take(now(), turn) + pipeline;
+  Cycle when = data_port_.take(now(), turn) + turn.walk + pipeline;
   if (twin_ != nullptr) when = twin_->departure(served.access, request, when);
   if (when != kNever) ingress_.respond(request, when, now());
 }

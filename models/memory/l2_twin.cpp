@@ -47,11 +47,11 @@ L2Core::Outcome L2Twin::serve(const L2Access& access, const PendingRequest& requ
   return outcome;
 }
 
-// A write-back of the whole slice that comes by another way than an SM's means this one, whatever its address.
+// A walk of the whole slice that comes by another way than an SM's means this one, whatever its address.
 bool L2Twin::goes_on(const L2Access& access, std::uint32_t port) const {
   if (!foreign(access.line)) return false;
   if (access.looks()) return access.kind == L2Access::Kind::read && late_.count(access.line) != 0;
-  return access.kind != L2Access::Kind::write_back || port == L2Ingress::kCrossbar;
+  return !access.walks() || port == L2Ingress::kCrossbar;
 }
 
 // The copy goes first. One that is on its way here may be older than the change: it goes when it has come, and until
@@ -65,7 +65,7 @@ L2Core::Outcome L2Twin::pass(const L2Access& access, const PendingRequest& reque
 }
 
 bool L2Twin::asks_home(const L2Access& access, const PendingRequest& request) {
-  if (access.kind == L2Access::Kind::write_back) return false;
+  if (access.walks()) return false;
   passed_.add();
   way.pass(request);
   return true;

@@ -171,4 +171,37 @@ void L2WriteBuffer::reset() {
   last_order_ = 0;
 }
 
+void L2Invalidation::begin() {
+  ++number_;
+  for (std::uint32_t index = 0; index < array_.lines(); ++index) {
+    if (!array_.occupied(index)) continue;
+    const std::uint16_t mshr = array_.state(index).mshr;
+    if (mshr == 0) {
+      array_.drop_clean(index);
+    } else if (!mshrs_[mshr - 1U].stale) {
+      mshrs_[mshr - 1U].stale = true;
+      ++fetches_;
+    }
+  }
+}
+
+bool L2Invalidation::begin(const L2Access& access, void* request) {
+  begin();
+  if (fetches_ == 0) return false;
+  waiting_.push_back({request, kL2Ok, access});
+  return true;
+}
+
+void L2Invalidation::fetched(std::uint32_t index) {
+  array_.drop_clean(index);
+  if (--fetches_ > 0) return;
+  served_.insert(served_.end(), waiting_.begin(), waiting_.end());
+  waiting_.clear();
+}
+
+void L2Invalidation::reset() {
+  waiting_.clear();
+  fetches_ = 0;
+}
+
 }  // namespace heddle::memory

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "common/index_pool.h"
 #include "memory/l2_access.h"
@@ -104,6 +105,7 @@ class L2Mshrs {
     SectorOwners owners;        // who has asked first for the sectors that are being fetched
     std::uint8_t pending = 0;   // these
     std::uint8_t deferred = 0;  // of these, the ones not asked for before the line's write-backs are done
+    bool stale = false;         // what comes serves those who wait, and goes (L2Invalidation)
     int status = 1;             // of the last answer that was an error
   };
   // A request that waits for a line.
@@ -159,6 +161,36 @@ class L2Mshrs {
   std::uint32_t target_limit_;
   IndexPool<Mshr> mshrs_;
   IndexPool<Target> targets_;
+};
+
+// The slice forgets what it has from memory and memory still has: others may have changed it there (MEM-06). Dirty
+// sectors stay, and so does what is on its way to memory. What is being fetched may be older than the request: it
+// serves those who wait for it and goes then, and the request is answered after that.
+class L2Invalidation {
+ public:
+  // Requests that are done are appended to `served`.
+  L2Invalidation(L2Array& array, L2Mshrs& mshrs, std::vector<L2Served>& served)
+      : array_(array), mshrs_(mshrs), served_(served) {}
+
+  // False: it is done. Otherwise the request will be among those served.
+  bool begin(const L2Access& access, void* request);
+  // For calls, which are over at once.
+  void begin();
+  // Of requests so far: what was read from memory before another number may be old.
+  std::uint64_t number() const { return number_; }
+  // Nothing more comes for a line whose fetches were under way.
+  void fetched(std::uint32_t index);
+
+  bool idle() const { return waiting_.empty(); }
+  void reset();
+
+ private:
+  L2Array& array_;
+  L2Mshrs& mshrs_;
+  std::vector<L2Served>& served_;
+  std::vector<L2Served> waiting_;
+  std::uint32_t fetches_ = 0;  // of stale lines
+  std::uint64_t number_ = 0;
 };
 
 }  // namespace heddle::memory

@@ -149,6 +149,10 @@ void L2Params::describe(ParamTable<L2Params>& t) {
   t.add("fetch_bytes", &L2Params::fetch_bytes, {Unit::bytes, 32, 128},
         "a miss fetches the sectors that it needs, and the others of the same aligned so many bytes: 32, 64 or 128",
         "choice: sectors alone; CUDA's cudaLimitMaxL2FetchGranularity lets programs ask for 32 to 128 bytes");
+  t.add("walk_sets", &L2Params::walk_sets, {Unit::count, 1, 65'536},
+        "sets that a slice looks at per cycle while it forgets what others may have changed in memory (an acquire at "
+        "system scope, where the memory behind the L2 is not the GPU's own); it serves nothing else meanwhile",
+        "assumption: the tags of one set, as for a request");
   t.add("limit_burst", &L2Params::limit_burst, {Unit::cycles, 1, 100'000},
         "how far a subcontext with a limit of bandwidth (PRT-11) may be ahead of its rate at a slice, as cycles of the "
         "whole bandwidth of the slice",

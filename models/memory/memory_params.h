@@ -71,6 +71,7 @@ struct L2Params {
   std::uint32_t write_buffer = 16;
   std::uint32_t eager_ways = 0;
   std::uint32_t fetch_bytes = 32;
+  std::uint32_t walk_sets = 1;     // per cycle
   std::uint32_t limit_burst = 64;  // cycles
 
   // Lines that one slice holds.

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "arch/byte_codec.h"
+#include "arch/race_checker.h"
 
 namespace heddle::packet {
 
@@ -70,25 +71,18 @@ void Completion::finish_kernel(Packet& packet, std::uint32_t kernel) {
 void Completion::start(const Job& job) {
   const std::uint32_t number = jobs_.take();
   jobs_[number] = job;
-  if (job.of == Scope::kernel && !job.asks()) return end(number);
-  double ns = 0;
-  if (job.fence == FenceScope::agent) ns = params().release_agent;
-  if (job.fence == FenceScope::system) ns = params().release_system;
-  schedule(cost(ns), kFenced, number);
-}
-
-void Completion::on_event(std::uint32_t kind, std::uint64_t argument) {
-  const auto number = static_cast<std::uint32_t>(argument);
-  if (kind == kFenced) return write_back(number);
-  write_stamps(number);
-}
-
-// A release at system scope waits for all slices; any other one has been paid for.
-void Completion::write_back(std::uint32_t number) {
-  if (jobs_[number].fence != FenceScope::system) return schedule(cost(params().clean_up), kCleanedUp, number);
+  if (job.of == Scope::kernel && !job.asks()) {
+    note_end(job);
+    return end(number);
+  }
+  // What a kernel has written is at the L2 when it has ended (MEM-06): a release of agent scope has nothing to do. One
+  // of system scope waits until all slices have written back.
+  if (job.fence != FenceScope::system) return schedule(cost(params().clean_up), kCleanedUp, number);
   stats().fences.add();
   memory().write_back(tag_of(Use::fence, number));
 }
+
+void Completion::on_event(std::uint32_t, std::uint64_t argument) { write_stamps(static_cast<std::uint32_t>(argument)); }
 
 // They are there before the value tells that they are.
 void Completion::write_stamps(std::uint32_t number) {
@@ -102,8 +96,18 @@ void Completion::write_stamps(std::uint32_t number) {
                  tag_of(Use::stamps, number));
 }
 
+// For the race checker: before anybody can hear of it.
+void Completion::note_end(const Job& job) {
+  if (races() == nullptr || job.packet == nullptr) return;
+  const Packet& packet = *job.packet;
+  const bool whole = job.of == Scope::packet;
+  const std::uint32_t kernel = whole ? 0 : job.kernel;
+  races()->order().finishes({packet.queue, packet.index, kernel, whole}, job.fence, job.signal, packet.is_barrier());
+}
+
 void Completion::write_signal(std::uint32_t number) {
   const Job& job = jobs_[number];
+  note_end(job);
   if (job.signal == 0) return end(number);
   const std::uint64_t address = arch::signal_address(job.signal);
   if (job.value == 0) {
@@ -198,6 +202,7 @@ void Completion::complete(Packet& packet) {
     kernels_.kernel_completed(packet, false);
   }
   stats().count_packet(packet.type);
+  if (races() != nullptr) races()->order().gone(packet.queue, packet.index);
   retirement_.retire(packet);
 }
 

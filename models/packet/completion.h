@@ -58,7 +58,7 @@ class Completion final : public PipelineStage {
   void reset() { jobs_.clear(); }
 
  private:
-  enum Event : std::uint32_t { kFenced, kCleanedUp };  // argument: a job
+  enum Event : std::uint32_t { kCleanedUp };  // argument: a job
   enum class Scope : std::uint8_t {
     packet,    // the whole packet
     kernel,    // one of its kernels
@@ -82,8 +82,8 @@ class Completion final : public PipelineStage {
 
   static Job job_of(Scope of, Packet& packet);
   void start(const Job& job);
-  void write_back(std::uint32_t number);
   void write_stamps(std::uint32_t number);
+  void note_end(const Job& job);
   void write_signal(std::uint32_t number);
   void signal_written(std::uint32_t number, bool ok);
   void mailbox_read(std::uint32_t number, const MemoryAnswer& answer);

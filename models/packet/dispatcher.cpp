@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arch/race_checker.h"
 #include "packet/head_of_queue.h"
 #include "packet/other_packets.h"
 #include "packet/ring_reader.h"
@@ -31,32 +32,62 @@ void Dispatcher::accept(Packet& packet) {
   reporter().note_wait(packet.queue);
 }
 
-// The L1s are emptied by the start of the kernel (MEM-06): the fence is a cost.
 void Dispatcher::acquire(Packet& packet) {
-  const FenceScope scope = packet.kernels.empty() ? packet.other.scopes.acquire : packet.kernels.front().acquire;
-  double ns = 0;
-  if (scope == FenceScope::agent) ns = params().acquire_agent;
-  if (scope == FenceScope::system) ns = params().acquire_system;
-  packet.phase = Phase::acquire;
-  schedule(cost(ns), kAcquired, packet);
+  if (races() != nullptr) note_begin(packet);
+  fence(packet, packet.kernels.empty() ? packet.other.scopes.acquire : packet.kernels.front().acquire);
 }
 
-void Dispatcher::acquired(Packet& packet) {
+// For the race checker.
+void Dispatcher::note_begin(const Packet& packet) {
+  std::vector<std::uint64_t> zeros;
+  for (std::uint32_t i = 0; packet.is_barrier() && i < arch::kBarrierSignals; ++i) {
+    if (packet.other.seen_zero[i]) zeros.push_back(packet.other.barrier.signals[i]);
+  }
+  const bool condensed = packet.type == PacketType::condensed_dispatch;
+  const bool barrier = condensed ? packet.kernels.front().barrier : (packet.bytes[1] & 1) != 0;
+  races()->order().begins(packet.queue, packet.index, barrier, zeros);
+}
+
+// What caches of the machine hold may be old: L1s always, slices of the L2 of what others write as well. The slices
+// forget it first, since L1s are filled from them.
+void Dispatcher::fence(Packet& packet, FenceScope scope) {
+  packet.phase = Phase::acquire;
+  if (scope != FenceScope::system) return schedule(0, scope == FenceScope::agent ? kAcquired : kUnfenced, packet);
+  ++packet.reads;
+  memory().invalidate(tag(MemoryTag::Use::acquire, packet, 0));
+}
+
+void Dispatcher::acquired(Packet& packet, FenceScope scope) {
+  if (scope != FenceScope::none) {
+    ++fences_;
+    stats().acquires.add();
+  }
+  if (races() != nullptr) races()->order().acquired(packet.queue, packet.index, scope);
+  if (packet.dispatched > 0) {  // a later kernel of the packet
+    packet.phase = Phase::running;
+    if (is_cut(packet)) return step(packet);
+    packet.kernels[packet.dispatched].times.decoded = now();
+    return admit(packet);
+  }
   packet.times.decoded = now();
   for (Kernel& kernel : packet.kernels) kernel.times = packet.times;
   if (packet.kernels.empty()) {
     to_.others.launch(packet);
   } else {
-    launch_next(packet);
+    admit(packet);
   }
 }
 
+// The second and further kernels of a packet have no phases before their dispatch but a fence, if they ask for one.
 void Dispatcher::launch_next(Packet& packet) {
-  // The second and further kernels of a packet have no phases before their dispatch.
-  if (packet.dispatched > 0) {
-    PacketTimes& times = packet.kernels[packet.dispatched].times;
-    times.doorbell = times.fetched = times.ready = times.decoded = now();
-  }
+  const Kernel& next = packet.kernels[packet.dispatched];
+  PacketTimes& times = packet.kernels[packet.dispatched].times;
+  times.doorbell = times.fetched = times.ready = times.decoded = now();
+  if (next.acquire != FenceScope::none) return fence(packet, next.acquire);
+  admit(packet);
+}
+
+void Dispatcher::admit(Packet& packet) {
   if (in_flight_ >= params().in_flight) {
     packet.phase = Phase::limit;
     limited_.push_back(&packet);
@@ -95,7 +126,10 @@ void Dispatcher::hand_over(Packet& packet, std::uint32_t number) {
   }
   running_[kernel.operation] = {&packet, number};
   reporter().kernel_dispatched(packet, number);
-  tasks_.send({kernel.operation, queues().setup(packet.queue).priority, kernel.shape, packet.queue, false});
+  if (races() != nullptr) {
+    races()->kernel_starts(kernel.operation, {packet.queue, packet.index, number}, reporter().label(kernel.operation));
+  }
+  tasks_.send({kernel.operation, queues().setup(packet.queue).priority, kernel.shape, packet.queue, fences_, false});
 }
 
 // A kernel is complete, or will not be dispatched.
@@ -141,6 +175,7 @@ void Dispatcher::step(Packet& packet) {
   if (packet.dispatched < packet.kernels.size() && !is_cut(packet)) {
     const bool overlap = params().condensed == CondensedOrder::overlap && !packet.kernels[packet.dispatched].barrier;
     const bool all_before = packet.ended == packet.dispatched && packet.cleaning_up == 0;
+    if (!overlap && all_before && races() != nullptr) races()->order().follows(packet.queue, packet.index);
     if (overlap || all_before) launch_next(packet);
     return;
   }
@@ -184,6 +219,7 @@ void Dispatcher::on_dispatch_done(const protocol::DispatchDonePacket& done, std:
   Packet& packet = *found->second.packet;
   const std::uint32_t number = found->second.kernel;
   running_.erase(found);
+  if (races() != nullptr) races()->ends(done.operation);
   Kernel& kernel = packet.kernels[number];
   kernel.times.started = std::max<Cycle>(done.start, kernel.times.dispatched);
   kernel.times.ended = std::max<Cycle>(done.end, kernel.times.started);
@@ -235,8 +271,10 @@ void Dispatcher::on_event(std::uint32_t kind, std::uint64_t argument) {
   Packet* packet = packets().find(argument);
   if (packet == nullptr) return;
   switch (kind) {
+    case kUnfenced:
+      return acquired(*packet, FenceScope::none);
     case kAcquired:
-      return acquired(*packet);
+      return acquired(*packet, FenceScope::agent);
     case kDispatch:
       return dispatch(*packet);
     default:
@@ -250,6 +288,7 @@ void Dispatcher::reset() {
   for (const auto& [operation, running] : running_) reporter().forget_label(operation);
   running_.clear();
   ids_ = DispatchIds();
+  fences_ = 0;
   codes_.reset();
 }
 

@@ -1,5 +1,9 @@
 // Stage 3 of the packet processor: decoded packets are launched. Acquire fence, the limit of kernels in flight, kernels
 // to task management and back, one after another or overlapping in a condensed packet (PKT-04, PKT-07).
+//
+// Acquire fences have numbers, and a kernel is launched with that of the last one before it, of whatever queue: what
+// was released before a fence is seen by all that is launched after it (PKT-14). An SM empties its L1 for a kernel
+// unless it has done so for that fence already.
 #pragma once
 
 #include <cstdint>
@@ -65,6 +69,8 @@ class Dispatcher final : public PipelineStage, public DecodeListener, public Ker
   void abort(Packet& packet);
   // From task management.
   void on_dispatch_done(const protocol::DispatchDonePacket& done, std::uint32_t);
+  // All slices have forgotten what others may have changed.
+  void on_invalidated(Packet& packet) { acquired(packet, arch::FenceScope::system); }
   // From completion.
   void kernel_completed(Packet& packet, bool resume) override;
 
@@ -73,14 +79,17 @@ class Dispatcher final : public PipelineStage, public DecodeListener, public Ker
   void collect_waits(WaitGraph& graph, const Packet& packet) const;
 
  private:
-  enum Event : std::uint32_t { kAcquired, kDispatch, kStep };  // argument: a packet
+  enum Event : std::uint32_t { kUnfenced, kAcquired, kDispatch, kStep };  // argument: a packet
   struct Running {
     Packet* packet = nullptr;
     std::uint32_t kernel = 0;
   };
 
-  void acquired(Packet& packet);
+  void note_begin(const Packet& packet);
+  void fence(Packet& packet, arch::FenceScope scope);
+  void acquired(Packet& packet, arch::FenceScope scope);
   void launch_next(Packet& packet);
+  void admit(Packet& packet);
   void start_dispatch(Packet& packet);
   void dispatch(Packet& packet);
   void hand_over(Packet& packet, std::uint32_t number);
@@ -98,6 +107,7 @@ class Dispatcher final : public PipelineStage, public DecodeListener, public Ker
   std::uint32_t in_flight_ = 0;
   std::deque<Packet*> limited_;  // packets that wait for in_flight_ to sink, as they came
   DispatchIds ids_;
+  std::uint64_t fences_ = 0;  // number of the last acquire fence
   std::unordered_map<std::uint32_t, Running> running_;  // by operation; looked up only
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "arch/byte_codec.h"
+#include "arch/race_checker.h"
 #include "packet/dispatcher.h"
 #include "packet/head_of_queue.h"
 #include "packet/ring_reader.h"
@@ -13,6 +14,12 @@ namespace heddle::packet {
 
 using arch::HsaStatus;
 using arch::PacketType;
+
+namespace {
+
+constexpr std::uint64_t kFirstCopy = std::uint64_t{1} << 32;  // for the race checker
+
+}  // namespace
 
 using Use = MemoryTag::Use;
 
@@ -135,6 +142,7 @@ void OtherPackets::launch(Packet& packet) {
 
 void OtherPackets::launch_agent(Packet& packet) {
   held_[packet.queue][packet.index] = &packet;
+  if (races() != nullptr) races()->order().host_has(packet.queue, packet.index);
   auto event = queues().event(protocol::QueueEvent::agent, packet.queue, packet.index);
   event.packet = packet.bytes;
   queues().tell_host(event);
@@ -145,6 +153,7 @@ void OtherPackets::agent_done(std::uint32_t queue, std::uint64_t index, std::uin
   if (found == held_[queue].end()) return;
   Packet& packet = *found->second;
   held_[queue].erase(found);
+  if (races() != nullptr) races()->order().host_done(queue, packet.index);
   if (status != 0) {
     packet.outcome = {static_cast<HsaStatus>(status), arch::Reason::agent_error};
     packet.signal_value = -static_cast<std::int64_t>(status);
@@ -171,7 +180,20 @@ void OtherPackets::launch_vendor(Packet& packet) {
   request.value = vendor.value;
   request.subcontext = queues().setup(packet.queue).subcontext;
   copying_[request.tag] = &packet;
+  if (races() != nullptr) note_copy(packet, request);
   copies_.send(request);
+}
+
+// For the race checker. Copies have numbers above those of operations.
+void OtherPackets::note_copy(const Packet& packet, const protocol::CopyRequestPacket& request) {
+  const std::uint64_t number = kFirstCopy + request.tag;
+  races()->copy_starts(number, {packet.queue, packet.index, 0, true}, "the copy of " + name_of(packet));
+  if (request.kind == protocol::CopyKind::copy && !arch::in_host_window(request.from)) {
+    races()->copy_reads(number, {{request.from, request.subcontext}, request.bytes});
+  }
+  if (!arch::in_host_window(request.to)) {
+    races()->copy_writes(number, {{request.to, request.subcontext}, request.bytes});
+  }
 }
 
 void OtherPackets::on_copy_done(const protocol::CopyDonePacket& done, std::uint32_t) {
@@ -179,6 +201,7 @@ void OtherPackets::on_copy_done(const protocol::CopyDonePacket& done, std::uint3
   if (found == copying_.end()) return;  // a copy of somebody else
   Packet& packet = *found->second;
   copying_.erase(found);
+  if (races() != nullptr) races()->ends(kFirstCopy + done.tag);
   packet.times.started = std::max<Cycle>(done.start, packet.times.dispatched);
   reporter().progress();
   if (done.status != HsaStatus::success) {

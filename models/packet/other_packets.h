@@ -66,6 +66,7 @@ class OtherPackets final : public PipelineStage, public SignalListener {
   void satisfied(Packet& packet);
   void launch_agent(Packet& packet);
   void launch_vendor(Packet& packet);
+  void note_copy(const Packet& packet, const protocol::CopyRequestPacket& request);
   void end(Packet& packet);
   void kill(Packet& packet);
   void collect_signals(WaitGraph& graph, const Packet& packet) const;

@@ -19,11 +19,6 @@ void describe_costs(ParamTable<PacketParams>& t) {
   t.add("decode_condensed", &PacketParams::decode_condensed, kPhase, "decoding a condensed packet, once", cost);
   t.add("decode_diff", &PacketParams::decode_diff, kPhase, "and for each kernel of it", cost);
   t.add("decode_other", &PacketParams::decode_other, kPhase, "decoding a barrier, agent or vendor packet", cost);
-  t.add("acquire_agent", &PacketParams::acquire_agent, kPhase, "acquire fence of agent scope", cost);
-  t.add("acquire_system", &PacketParams::acquire_system, kPhase, "acquire fence of system scope", cost);
-  t.add("release_agent", &PacketParams::release_agent, kPhase, "release fence of agent scope", cost);
-  t.add("release_system", &PacketParams::release_system, kPhase,
-        "release fence of system scope, before the slices of the L2 write back", cost);
   t.add("dispatch", &PacketParams::dispatch, kPhase, "handing a kernel to task management", cost);
   t.add("clean_up", &PacketParams::clean_up, kPhase,
         "after a packet's work, before its completion signal; also of a condensed packet's kernel that asks for it",

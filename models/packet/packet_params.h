@@ -25,10 +25,6 @@ struct PacketParams {
   double decode_condensed = 160;               // ns, once per packet
   double decode_diff = 30;                     // ns, for each kernel of it
   double decode_other = 100;                   // ns, barrier, agent and vendor packets
-  double acquire_agent = 80;                   // ns, beside what the memory system takes
-  double acquire_system = 120;
-  double release_agent = 30;
-  double release_system = 50;
   double dispatch = 80;                        // ns, each kernel: handing it to task management
   double clean_up = 80;                        // ns, each packet (and each kernel of a condensed one that asks for it)
   TablePlace table = TablePlace::scratch;      // PKT-11

@@ -27,6 +27,7 @@ class PacketProcessor::Memory final : public MemoryPort {
     client_.decrement(address, subcontext, tag);
   }
   void write_back(const MemoryTag& tag) override { client_.write_back(tag); }
+  void invalidate(const MemoryTag& tag) override { client_.invalidate(tag); }
   std::size_t open() const override { return client_.open(); }
 
   MemoryAnswer take(std::uint64_t argument) {

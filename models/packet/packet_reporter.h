@@ -41,6 +41,8 @@ struct PacketStats : StatGroup {
   Counter& kernels = counter("kernels", "kernels", "kernels handed to task management");
   Counter& aborted = counter("aborted", "packets", "packets that had begun and were killed with their queue");
   Counter& signals = counter("signals", "signals", "completion signals that have been changed");
+  Counter& acquires =
+      counter("acquires", "fences", "acquires of agent scope or wider: L1s of later kernels are emptied");
   Counter& fences = counter("fences", "fences", "releases at system scope: all slices wrote back");
   Gauge& open = gauge("open", "packets", "packets that have begun and are not complete");
   Gauge& in_flight = gauge("in_flight", "kernels", "kernels dispatched and not complete");
@@ -138,6 +140,7 @@ class PacketReporter {
 
   PacketStats& stats() { return stats_; }
   void listen(PacketListener& listener) { listener_ = &listener; }
+  arch::RaceChecker* races() const { return observation_.races; }  // null: there is none
   // Work has been taken in, started or finished.
   void progress() { ++observation_.progress; }
 
@@ -203,6 +206,7 @@ class Stage {
   QueueMemory& memory() const { return context_.memory; }
   PacketReporter& reporter() const { return context_.reporter; }
   PacketStats& stats() const { return context_.reporter.stats(); }
+  arch::RaceChecker* races() const { return context_.reporter.races(); }
 
   // A tag of the packet's own, for an answer that comes back to it.
   static MemoryTag tag(MemoryTag::Use use, const Packet& packet, std::uint32_t part) {

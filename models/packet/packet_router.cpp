@@ -33,6 +33,7 @@ void PacketRouter::on_answer(const MemoryAnswer& answer) {
     case Use::table_write:
     case Use::kernel_object:
     case Use::dependency:
+    case Use::acquire:
       answer_packet(answer);
       break;
     default:
@@ -48,6 +49,8 @@ void PacketRouter::answer_packet(const MemoryAnswer& answer) {
   --packet->reads;
   if (answer.tag.use == Use::dependency) {
     others_.on_answer(*packet, answer);
+  } else if (answer.tag.use == Use::acquire) {
+    dispatcher_.on_invalidated(*packet);
   } else {
     decoder_.on_answer(*packet, answer);
   }

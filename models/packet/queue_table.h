@@ -179,6 +179,7 @@ struct MemoryTag {
     table_write,    // `part`: entry, for that packet
     kernel_object,  // `part`: the first kernel of that packet that needs it
     dependency,     // `part`: which signal of that packet
+    acquire,        // of that packet, or of its next kernel
     fence,          // for clean-up `slot`, as all below
     stamps,
     signal,
@@ -212,6 +213,8 @@ class MemoryPort {
   virtual void decrement(std::uint64_t address, std::uint8_t subcontext, const MemoryTag& tag) = 0;
   // All slices write back what is dirty (MEM-06).
   virtual void write_back(const MemoryTag& tag) = 0;
+  // All slices forget what others may have changed in memory (MEM-06). There is no error in it.
+  virtual void invalidate(const MemoryTag& tag) = 0;
   // Requests that have not been answered.
   virtual std::size_t open() const = 0;
 
@@ -243,6 +246,10 @@ class QueueMemory {
   void write_back(const MemoryTag& tag) {
     (void)ask(tag);
     port_.write_back(tag);
+  }
+  void invalidate(const MemoryTag& tag) {
+    (void)ask(tag);
+    port_.invalidate(tag);
   }
 
   void answered(std::uint32_t queue) { --outstanding_[queue]; }

@@ -1,5 +1,7 @@
 #include "packet/reference_table.h"
 
+#include <algorithm>
+
 #include "common/error.h"
 
 namespace heddle::packet {
@@ -16,8 +18,10 @@ struct Diffs {
   std::uint32_t count = 0;
 };
 
-// What the packet asks of one of its kernels (PKT-07): barrier and acquire of the first and release and signal of the
-// last are the packet's; another's release and signal count only if its diff has them.
+// What the packet asks of one of its kernels (PKT-06): barrier and acquire of the first and release and signal of the
+// last are the packet's; another's release and signal count only if its diff has them. An acquire is dispatch
+// information, which each kernel has: the stored one of a later kernel lets it see what those before it have written,
+// and reaches no further than that; one that its diff sets, as far as that says.
 HsaResult expand_one(const arch::Diff& diff, const ReferenceTable& table, bool first, bool last,
                      CondensedKernel& kernel) {
   if (!table.valid(diff.reference)) return {HsaStatus::invalid_argument, arch::Reason::empty_entry};
@@ -28,7 +32,7 @@ HsaResult expand_one(const arch::Diff& diff, const ReferenceTable& table, bool f
   arch::SynchScopes scopes;
   if (const HsaResult result = arch::decode(scopes, kernel.fields.synch_scopes); !result.ok()) return result;
   kernel.barrier = scopes.barrier;
-  if (first) kernel.acquire = scopes.acquire;
+  kernel.acquire = first || has(kScopesField) ? scopes.acquire : std::min(scopes.acquire, arch::FenceScope::agent);
   if (last || has(kScopesField)) kernel.release = scopes.release;
   if (last || has(kSignalField)) kernel.signal = kernel.fields.completion_signal;
   kernel.reference = diff.reference;

@@ -63,7 +63,7 @@ struct CondensedKernel {
   arch::DispatchFields fields;
   // The first kernel has the packet's bit; another one waits for those before it, in the overlapping mode.
   bool barrier = false;
-  arch::FenceScope acquire = arch::FenceScope::none;  // the first kernel's only
+  arch::FenceScope acquire = arch::FenceScope::none;  // of a later one without own scopes: agent at most
   arch::FenceScope release = arch::FenceScope::none;  // the last one's, and that of one whose diff asks for it
   std::uint64_t signal = 0;                           // the last one's, and that of one whose diff has it
   std::uint8_t reference = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "arch/race_checker.h"
+
 namespace heddle::packet {
 
 using arch::HsaStatus;
@@ -22,6 +24,7 @@ void RingReader::open(std::uint32_t queue) {
   rings_[queue] = Ring();
   const protocol::QueueSetup& setup = queues().setup(queue);
   rings_[queue].core.open(setup.first, setup.size, params().fetch_ahead);
+  if (races() != nullptr) races()->order().opened(queue, setup.first);
 }
 
 void RingReader::doorbell(std::uint32_t queue, std::uint64_t index) {
@@ -60,6 +63,7 @@ void RingReader::fetched(const MemoryAnswer& answer) {
     stats().unpublished.add();
   }
   core.arrived(answer.tag.index, slot, bytes, now());
+  if (races() != nullptr && slot == QueueCore::Slot::published) races()->order().published(queue, answer.tag.index);
   fetch(queue);
   listener_.advance(queue);
 }

@@ -24,8 +24,12 @@ struct KernelLaunch {
   std::uint64_t area = 0;         // its one CTA was saved: where the CTA's state lies; 0: CTAs begin
   std::uint32_t local_bytes = 0;  // local memory of a thread: more than 0 takes a block of the TPC (CWD-32)
   bool ahead = false;             // it was launched ahead of the end of the kernel before it in its stream
-  bool queue = false;             // of a queue task: a CTA's position in the grid is its ticket
-  std::uint64_t departure = 0;    // cycle at which the launch packet left the distributor: for observation only
+  // Its start acquires: on each of its SMs the first CTA empties the L1 (MEM-06). Or, where a packet's fences say what
+  // it may see, the number of the last acquire fence before it: L1s that have been emptied for this or a later one keep
+  // what they have; 0: all do.
+  std::optional<std::uint64_t> fence;
+  bool queue = false;           // of a queue task: a CTA's position in the grid is its ticket
+  std::uint64_t departure = 0;  // cycle at which the launch packet left the distributor: for observation only
 
   bool local_memory() const { return local_bytes > 0; }
 };

@@ -86,13 +86,9 @@ class MemoryClient {
   }
 
   // All slices write back what is dirty (MEM-06).
-  void write_back(const Tag& tag) {
-    MemoryRequest& request = acquire(0);
-    request.aim(tlm::TLM_IGNORE_COMMAND, 0, arch::kSectorBytes);
-    request.extension.sectors = 0;
-    request.extension.action = MemoryAction::write_back;
-    submit(request, tag);
-  }
+  void write_back(const Tag& tag) { walk(MemoryAction::write_back, tag); }
+  // All slices forget what others may have changed in memory (MEM-06).
+  void invalidate(const Tag& tag) { walk(MemoryAction::invalidate, tag); }
 
   void send() {
     while (!waiting_.empty() && out_.can_send()) {
@@ -148,6 +144,14 @@ class MemoryClient {
     request.extension.subcontext = subcontext;
     request.extension.physical = physical_;
     return request;
+  }
+
+  void walk(MemoryAction action, const Tag& tag) {
+    MemoryRequest& request = acquire(0);
+    request.aim(tlm::TLM_IGNORE_COMMAND, 0, arch::kSectorBytes);
+    request.extension.sectors = 0;
+    request.extension.action = action;
+    submit(request, tag);
   }
 
   void atomic(arch::AtomicKind kind, std::uint64_t address, std::uint64_t operand, std::uint64_t compare,

@@ -29,6 +29,8 @@ enum class MemoryAction : std::uint8_t {
   prefetch,    // the line's wanted sectors come into the L2
   write_back,  // the slice writes all its dirty sectors to memory (a release at system scope, MEM-06); the address
                // only selects the slice
+  invalidate,  // the slice forgets what it has from memory and memory still has (an acquire at system scope, MEM-06);
+               // the address only selects the slice
   copy,        // between slices of the L2: a read whose sectors stay there as a copy
   drop_copy,   // the same: the line's copy goes
   // Of shared memory only (DSMEM): lane.operand and, for bytes that an arrival expects, lane.compare.

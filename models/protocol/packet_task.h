@@ -19,6 +19,7 @@ struct DispatchPacket {
   std::int32_t priority = 0;    // larger is more urgent
   arch::KernelShape kernel;
   std::uint32_t queue = 0;  // that it comes from: queues of one priority take turns (TSK-03)
+  std::uint64_t fence = 0;  // number of the last acquire fence of agent scope or wider before it; 0: there was none
   // The kernel of that operation, sent before, is to end, with all that it has launched: what waits does not begin, and
   // what runs is stopped. Nothing else of the packet counts. It is answered once, as `aborted`, or as it had ended.
   bool abort = false;

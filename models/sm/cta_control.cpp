@@ -80,6 +80,7 @@ CtaControl::CtaControl(const UnitContext& context, const arch::CodeStore& code, 
 
 void CtaControl::reset() {
   ctas_.reset();
+  fence_ = 0;
   setup_.reset();
   for (Warp& warp : warps_) warp.wait = WarpWait::exited;
 }
@@ -126,7 +127,7 @@ void CtaControl::run(Cta& cta, Cycle arrival) {
   }
   const Cycle first = arrival + start_cycles_;
   cta.last = first;
-  if (begins || cta.queue) memory_.l1.invalidate_all();           // MEM-06; an entry is as new as a kernel
+  if (begins || cta.queue) acquire(cta);                          // an entry is as new as a kernel
   if (begins) units_.bulk.begin_kernel(cta.start.tag.operation);  // TMA-04
   memory_.windows.enter(cta);
   const std::uint64_t threads = cta.block.count();
@@ -136,6 +137,15 @@ void CtaControl::run(Cta& cta, Cycle arrival) {
   for (std::uint32_t warp = 0; warp < cta.live; ++warp) enter_warp(cta, warp, launches);
   if (cta.was_saved()) return units_.swap.begin_restore(cta, arrival);
   if (cta.queue) QueueTurns::find(cta);
+}
+
+// MEM-06. What the fence of an earlier kernel has emptied is as new as that fence.
+void CtaControl::acquire(const Cta& cta) {
+  const std::optional<std::uint64_t>& fence = cta.start.fence;
+  if (!fence) note_acquire(cta.operation);
+  if (fence && *fence <= fence_) return;
+  fence_ = fence.value_or(fence_);
+  memory_.l1.invalidate_all();
 }
 
 void CtaControl::enter_warp(Cta& cta, std::uint32_t number, Cycle first) {

@@ -98,6 +98,7 @@ class CtaControl final : private SmUnit,
   const char* handler_name() const override { return name_; }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void run(Cta& cta, Cycle arrival);
+  void acquire(const Cta& cta);
   void enter_warp(Cta& cta, std::uint32_t number, Cycle first);
   IssueResult exit(std::uint32_t slot);
   IssueResult release_shared(std::uint32_t slot, const arch::Operation& operation);
@@ -114,6 +115,7 @@ class CtaControl final : private SmUnit,
   const std::uint64_t seed_;
   const Cycle start_cycles_;
   CtaSetup setup_;
+  std::uint64_t fence_ = 0;  // number of the acquire fence of packets for which the L1 was emptied last
   Units units_;
   Memory memory_;
   Links links_;

@@ -41,7 +41,9 @@ void DependencyUnit::on_wake(const protocol::WakePacket& wake) {
       peers_.scheduler.resume(slot, now(), stats_.stall_dependency);
     }
   }
-  if (waited) peers_.l1.invalidate_all();
+  if (!waited) return;
+  peers_.l1.invalidate_all();
+  note_acquire(*wake.task);
 }
 
 void DependencyUnit::leave(const Cta& cta) {

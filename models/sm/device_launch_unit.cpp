@@ -333,7 +333,10 @@ void DeviceLaunchUnit::finish(std::uint32_t slot, Cycle when) {
   Warp& warp = warps_[slot];
   const LaunchRun& run = *runs_[slot];
   if (run.stopped) return drop(slot);
-  if (run.code == OpCode::wait_children && run.stage == LaunchStage::wait) peers_.l1.invalidate_all();  // TSK-14
+  if (run.code == OpCode::wait_children && run.stage == LaunchStage::wait) {  // TSK-14
+    peers_.l1.invalidate_all();
+    note_acquire(ctas_[warp.cta].operation);
+  }
   const Cycle from = std::max(when, warp.since);
   stall_of(run).add(from - warp.since);
   ++time_.observation().progress;

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "arch/fault.h"
+#include "arch/gpu_observation.h"
+#include "arch/race_checker.h"
 #include "arch/warp_program.h"
 #include "common/timebase.h"
 #include "sm/sm_context.h"
@@ -109,9 +111,19 @@ class SmUnit {
         warps_(context.warps),
         ctas_(context.ctas),
         name_(context.name),
-        registers_(context.registers) {}
+        registers_(context.registers),
+        races_(gpu_observation(context.time).races) {}
   ~SmUnit() = default;
   Cycle now() const { return time_.now(); }
+  // For the race checker (arch/race_checker.h), if there is one: what a program of that kernel has done, at GPU scope
+  // or wider.
+  void note_acquire(std::uint32_t operation) const {
+    if (races_ != nullptr) races_->program_acquires(operation, [&] { return name_of(operation); });
+  }
+  void note_release(std::uint32_t operation) const {
+    if (races_ != nullptr) races_->program_releases(operation, [&] { return name_of(operation); });
+  }
+  std::string name_of(std::uint32_t operation) const { return gpu_observation(time_).labels.of(operation); }
 
   Timebase& time_;
   const SmParams& params_;
@@ -121,6 +133,7 @@ class SmUnit {
   CtaTable& ctas_;
   const char* name_;
   SmRegisters& registers_;
+  arch::RaceChecker* const races_;  // null: off
 };
 
 }  // namespace heddle::sm

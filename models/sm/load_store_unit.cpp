@@ -220,6 +220,7 @@ IssueResult LoadStoreUnit::access(std::uint32_t slot, const Operation& operation
   Cta& cta = ctas_[warp.cta];
   const Cycle next = now() + 1;
   const bool cluster = operation.space == Space::cluster;
+  if (races_ != nullptr && !cluster) check_races(cta, operation);
   const MemoryResult result =
       cluster ? access_cluster(slot, operation) : paths_.global.access(operation, slot, now(), *this);
   count(cta, result);
@@ -243,8 +244,38 @@ IssueResult LoadStoreUnit::access(std::uint32_t slot, const Operation& operation
     warp.since = next;
     return IssueResult::blocks();
   }
-  if (operation.scope != Scope::cta) paths_.l1.invalidate_all();
+  if (operation.scope != Scope::cta) {
+    paths_.l1.invalidate_all();
+    note_acquire(cta.operation);
+  }
   return IssueResult::goes_on(std::max(next, result.ready));
+}
+
+// Line by line.
+void LoadStoreUnit::check_races(const Cta& cta, const Operation& operation) const {
+  static thread_local LineAccesses lines;  // large
+  const std::uint32_t width = lane_width(operation);
+  coalesce(operation.lanes, operation.address, width, lines);
+  const bool writes = operation.code == OpCode::store || operation.code == OpCode::atomic;
+  const bool strong =
+      operation.code == OpCode::atomic || (operation.order != arch::Order::weak && operation.scope != Scope::cta);
+  if (!writes && strong) return;
+  const auto name = [&] { return name_of(cta.operation); };
+  for (const LineAccess& line : lines) {
+    arch::LineBytes bytes;
+    bits::for_each(line.lanes, [&](std::uint32_t lane) {
+      const std::uint64_t begin = std::max(operation.address[lane], line.line);
+      const std::uint64_t end = std::min(operation.address[lane] + width, line.line + arch::kLineBytes);
+      bytes = bytes | arch::LineBytes::range(static_cast<std::uint32_t>(begin - line.line),
+                                             static_cast<std::uint32_t>(end - begin));
+    });
+    const arch::RaceLine where{line.line, cta.start.subcontext};
+    if (writes) {
+      races_->writes(cta.operation, where, bytes, strong, name);
+    } else {
+      races_->reads(cta.operation, where, bytes, name);
+    }
+  }
 }
 
 void LoadStoreUnit::access_ended(const Access& access, Cycle when) {
@@ -269,7 +300,10 @@ void LoadStoreUnit::access_ended(const Access& access, Cycle when) {
     default:
       break;
   }
-  if (access.wait == AccessWait::acquires) paths_.l1.invalidate_all();
+  if (access.wait == AccessWait::acquires) {
+    paths_.l1.invalidate_all();
+    note_acquire(cta.operation);
+  }
   if (access.wait != AccessWait::none) {
     peers_.scheduler.resume(access.warp, ready);
   } else if (warp.wait == WarpWait::registers) {
@@ -403,13 +437,17 @@ void FenceUnit::released(std::uint32_t slot, Cycle when) {
   Warp& warp = warps_[slot];
   const Cycle from = std::max(when, warp.since);
   stats_.stall_memory.add(from - warp.since);
+  note_release(ctas_[warp.cta].operation);
   switch (warp.next) {
     case WarpNext::launch:
       return peers_.launches.released(slot, from);
     case WarpNext::deferred:
       return peers_.scheduler.give_turn(slot, from, warp.unit);
     default:
-      if (warp.acquires) peers_.l1.invalidate_all();
+      if (warp.acquires) {
+        peers_.l1.invalidate_all();
+        note_acquire(ctas_[warp.cta].operation);
+      }
       return peers_.scheduler.prepare(slot, from);
   }
 }

@@ -74,6 +74,7 @@ class LoadStoreUnit final : private SmUnit, public IssueUnit, public LoadClient 
   IssueResult access_local(std::uint32_t slot, const arch::Operation& operation);
   MemoryResult access_cluster(std::uint32_t slot, const arch::Operation& operation);
   static void count(Cta& cta, const MemoryResult& result);
+  void check_races(const Cta& cta, const arch::Operation& operation) const;
 
   Paths paths_;
   Peers peers_;

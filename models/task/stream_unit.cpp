@@ -81,6 +81,7 @@ void StreamUnit::on_dispatch(const DispatchPacket& packet, std::uint32_t) {
   Task task = make_task(setup_.limits, setup_.codes, packet.operation, packet.priority, packet.kernel);
   task.origin = Task::Origin::packet;
   task.source = kPacketSource | packet.queue;
+  task.packet.fence = packet.fence;
   life_.task_due(std::move(task));
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "arch/gpu_observation.h"
+#include "arch/race_checker.h"
 #include "common/error.h"
 
 namespace heddle::task {
@@ -384,6 +386,7 @@ void TaskDispatcher::on_task_done(const protocol::TaskDonePacket& done, std::uin
   Task* found = tasks_.find(done.operation);
   HEDDLE_CHECK(found != nullptr && (found->runs() || found->leave.killed), "a task ended that does not run");
   Task& task = *found;
+  if (arch::RaceChecker* races = gpu_observation(timebase_).races; races != nullptr) races->ends(done.operation);
   // A fault ends what was evicted as well; what memory is asked for it is answered first.
   const bool out = task.state != State::running && task.state != State::resting;
   const auto ready = std::find(ready_.begin(), ready_.end(), done.operation);

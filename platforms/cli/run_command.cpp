@@ -192,6 +192,21 @@ void print_faults(const RunOutcome& outcome) {
   }
 }
 
+// What kernels lack between them, of a run that looks for it.
+void print_races(const RunOutcome& outcome) {
+  constexpr std::size_t kShown = 10;
+  for (std::size_t gpu = 0; gpu < outcome.result.jobs.size(); ++gpu) {
+    const std::string& instance = outcome.machines->gpus[gpu].instance;
+    const std::vector<arch::Race>& races = outcome.result.jobs[gpu].races;
+    for (std::size_t i = 0; i < std::min(kShown, races.size()); ++i) {
+      std::cout << fmt::format("  RACE:    {}: {}\n", instance, races[i].text());
+    }
+    if (races.size() > kShown) {
+      std::cout << fmt::format("  and {} more, listed in stats.json\n", races.size() - kShown);
+    }
+  }
+}
+
 void print_outcome(const RunOutcome& outcome, const fs::path& folder) {
   if (!outcome.options->quiet) {
     std::cout << outcome.inputs->name << "\n\n";
@@ -204,6 +219,7 @@ void print_outcome(const RunOutcome& outcome, const fs::path& folder) {
       std::cout << fmt::format("  {} {}{}\n", e.ok ? "met:    " : "FAILED: ", e.text, why);
     }
     print_faults(outcome);
+    print_races(outcome);
     for (const std::string& warning : outcome.warnings) std::cout << "  note: " << warning << '\n';
     std::cout << fmt::format(
         "\nsimulated in {:.2f} s: {} CTAs and {} events per second\n", outcome.result.wall_seconds,
@@ -256,6 +272,9 @@ int status_of(const RunOutcome& outcome) {
   if (outcome.rejected > 0) return kExpectationFailed;
   for (const Fault& fault : outcome.faults) {
     if (!fault.expected) return kExpectationFailed;
+  }
+  for (const replay::JobResult& job : outcome.result.jobs) {
+    if (!job.races.empty()) return kExpectationFailed;
   }
   for (const ExpectationResult& e : outcome.expectations) {
     if (!e.ok) return kExpectationFailed;

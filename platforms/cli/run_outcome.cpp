@@ -292,6 +292,11 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
   for (const Fault& fault : outcome.faults) {
     document["faults"].push_back(json_of(fault, outcome.machines->gpus[fault.gpu].instance));
   }
+  for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
+    if (!outcome.result.jobs[i].checks_races) continue;
+    nlohmann::json& races = document["gpus"][i]["races"] = nlohmann::json::array();
+    for (const arch::Race& race : outcome.result.jobs[i].races) races.push_back(race.text());
+  }
   for (const FigureResult& result : outcome.figures) {
     nlohmann::json entry = {{"name", result.figure->name}, {"unit", result.figure->unit}};
     entry["value"] = std::isfinite(result.value) ? nlohmann::json(result.value) : nlohmann::json();

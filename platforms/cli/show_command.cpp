@@ -183,6 +183,8 @@ constexpr Section kSections[] = {
     {"gpu0.mmu", "MMU", "Present if `gpu.mmu.enabled`."},
     {"gpu0.power", "Power",
      "Present if `gpu.power.accounting` or a governor is on. Estimates: [power.md](power.md) says from what."},
+    {"gpu0.check", "Races",
+     "Present if `gpu.check.races`. [packets.md](packets.md#fences-that-are-missing) says what counts."},
     {"gpu0.memory", "Requests and bytes by owner",
      "Of subcontexts, those that have sent a request appear. What the machine does by itself, and a host that names "
      "none, counts for subcontext 0. Each byte has one owner, and over all subcontexts the sums are those of the "
@@ -288,7 +290,8 @@ const Section& section_of(const std::string& path) {
 
 // By general path.
 std::map<std::string, Description> all_statistics() {
-  Machine machine = resolve_machine("", {"gpu.mmu.enabled=true", "gpu.power.accounting=true"}).gpus.front();
+  Machine machine =
+      resolve_machine("", {"gpu.mmu.enabled=true", "gpu.power.accounting=true", "gpu.check.races=true"}).gpus.front();
   replay::JobResult job;
   job.by_packets = true;
   job.observation = replay::observe_built(kInstance, machine.params);

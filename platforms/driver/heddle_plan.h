@@ -21,8 +21,9 @@ extern "C" {
 
 /* Without a flag (and without keep_fences) a fence may be merged with those of the other kernels in a packet: the
  * packet acquires at the widest scope of its kernels, when it begins, and releases at the widest that is left when it
- * ends. A kernel with a signal before the end releases at the widest scope of itself and of those before it whose
- * release is still to come. */
+ * ends; a later kernel with an acquire fence still acquires what those before it in the packet have written. A kernel
+ * with a signal before the end releases at the widest scope of itself and of those before it whose release is still to
+ * come. */
 enum heddle_keep {
   HEDDLE_KEEP_NOTHING = 0,
   HEDDLE_KEEP_ACQUIRE = 1, /* the acquire fence comes right before this kernel: it is the first of its packet */

@@ -65,7 +65,11 @@ static struct plan_diff diff_from(const struct plan* plan, uint32_t kernel, uint
   const uint8_t had = plan_scopes(plan, id);
   const uint8_t has = role->scopes;
   bool scopes = false;
-  if (role->first) scopes |= HEDDLE_ACQUIRE_OF(had) != HEDDLE_ACQUIRE_OF(has);
+  if (role->first) {
+    scopes |= HEDDLE_ACQUIRE_OF(had) != HEDDLE_ACQUIRE_OF(has);
+  } else { /* any acquire of the entry lets it see what the kernels before it in the packet have written */
+    scopes |= HEDDLE_ACQUIRE_OF(had) == HEDDLE_FENCE_NONE && HEDDLE_ACQUIRE_OF(has) != HEDDLE_FENCE_NONE;
+  }
   if (role->first || plan->options.overlap) scopes |= HEDDLE_BARRIER_OF(had) != HEDDLE_BARRIER_OF(has);
   if (role->last) {
     scopes |= HEDDLE_RELEASE_OF(had) != HEDDLE_RELEASE_OF(has);

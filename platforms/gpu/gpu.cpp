@@ -7,6 +7,7 @@
 
 #include "arch/gpu_observation.h"
 #include "arch/kernel_object.h"
+#include "arch/race_checker.h"
 #include "common/block.h"
 #include "common/packet_socket.h"
 #include "copy/copy_engines.h"
@@ -85,10 +86,28 @@ class Gpu::MemoryClock final : private Resettable, private WaitSource, private I
   void check_idle() override { domain.check_idle(); }
 };
 
+namespace {
+
+// Every block of the GPU finds it in the observation.
+std::unique_ptr<arch::RaceChecker> race_checker(const GpuParams& params, GpuObservation& observation) {
+  observation.races = nullptr;
+  if (!params.races.races) return nullptr;
+  auto checker = std::make_unique<arch::RaceChecker>(
+      params.races, params.mmu.enabled, observation.stats, observation.prefix,
+      [prefix = observation.prefix](const arch::Race& race) {
+        SC_REPORT_WARNING("/heddle/gpu/race", fmt::format("{}: {}", prefix, race.text()).c_str());
+      });
+  observation.races = checker.get();
+  return checker;
+}
+
+}  // namespace
+
 // What the GPU consists of, and how it is wired.
 class Gpu::Blocks : private host::Device, private packet::FitCheck {
  public:
   Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& observation, DeviceMemory kind);
+  ~Blocks() { gpu_observation(domain).races = nullptr; }
 
   void preload(const std::vector<SmPreload>& loads);
   void reset();
@@ -98,6 +117,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   const GpuParams params;
   const arch::Topology topology;
   const arch::LaunchMemory nested;
+  std::unique_ptr<arch::RaceChecker> races;  // null: off
   Domain domain;
   std::unique_ptr<MemoryClock> memory_clock;  // null: memory's controllers count the chip's cycles
   arch::CodeStore codes;
@@ -154,6 +174,7 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
     : params(checked(given)),
       topology(params.machine.shape, params.machine.ugpus),
       nested(params.nested_memory()),
+      races(race_checker(params, observation)),
       domain("domain", params.machine.clock, params.machine.timing, params.machine.run_ahead, observation),
       memory_clock(params.power.governor == power::Governor::off
                        ? nullptr
@@ -167,11 +188,12 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
           cwd::SavesOfWaiting{params.sm.nested.save != sm::SavePolicy::off,
                               params.sm.nested.save == sm::SavePolicy::wanted}),
       memory("memory", domain, memory_clock ? memory_clock->domain : domain, params, topology, kind),
-      backdoor(memory),
+      backdoor(memory, races.get()),
       host("host", domain, "host", params.host, identity_of(params, topology, domain.clock()), *this),
       hub("hub", domain, "hub", params.hub, memory.map,
           kFirstCopyClient + params.copy.engines + (params.mmu.enabled ? 1 : 0),
-          {params.mmu.enabled, params.mmu.distance}),
+          {params.mmu.enabled, params.mmu.distance},
+          kind == DeviceMemory::own ? host::DeviceMemoryUse::own : host::DeviceMemoryUse::shared),
       packets("packet", domain, "packet", params.packet, params.sm.limits, codes, *this, params.reference_tables()),
       copies("copy", domain, "copy", params.copy, params.machine.instances),
       batch(domain, params.sm.memory.l1_latency) {
@@ -342,6 +364,7 @@ void Gpu::Blocks::add_fault(const arch::FaultRecord& fault) {
 void Gpu::Blocks::reset() {
   log.clear();
   codes.reset();
+  if (races != nullptr) races->reset();
   domain.reset();
   domain.observation().stats.clear();
   for (auto& entry : domain.observation().packets) entry.second = 0;
@@ -436,6 +459,7 @@ std::uint32_t Gpu::add_code(std::shared_ptr<const arch::WarpProgram> program, co
 MemoryBackdoor& Gpu::memory() { return blocks_->backdoor; }
 packet::PacketProcessor& Gpu::packets() { return blocks_->packets; }
 const FaultLog& Gpu::log() const { return blocks_->log; }
+arch::RaceChecker* Gpu::races() { return blocks_->races.get(); }
 
 Domain& Gpu::domain() { return blocks_->domain; }
 const Domain& Gpu::domain() const { return blocks_->domain; }

@@ -116,6 +116,9 @@ class Gpu : public sc_core::sc_module {
   // Whoever wants to be told of every packet's phases listens to it.
   packet::PacketProcessor& packets();
   const FaultLog& log() const;
+  // What it has found; null: gpu.check.races is off. Who owns an attached memory tells it of his own accesses there
+  // (host_reads, host_writes).
+  arch::RaceChecker* races();
 
   Domain& domain();
   const Domain& domain() const;

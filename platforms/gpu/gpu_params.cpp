@@ -89,6 +89,7 @@ void GpuParams::bind(ParamBinder& binder) {
   binder.bind("gpu.copy", copy);
   binder.bind("gpu.power", power);
   binder.bind("gpu.power.energy", energy);
+  binder.bind("gpu.check", races);
 }
 
 gpc::CgaMemoryPool GpuParams::cga_memory() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arch/instances.h"
+#include "arch/race_checker.h"
 #include "arch/topology.h"
 #include "common/cycle.h"
 #include "common/param_fwd.h"
@@ -59,6 +60,7 @@ struct GpuParams {
   copy::CopyParams copy;
   power::PowerParams power;
   power::EnergyParams energy;  // of events
+  arch::RaceParams races;
 
   // Binds every parameter under "gpu".
   void bind(ParamBinder& binder);

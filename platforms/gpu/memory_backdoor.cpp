@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "arch/race_checker.h"
 #include "common/bits.h"
 #include "common/memory_socket.h"
 #include "gpu/gpc_tree.h"
@@ -42,6 +43,7 @@ bool MemoryBackdoor::read(std::uint64_t address, void* to, std::uint64_t bytes) 
 bool MemoryBackdoor::write(std::uint64_t address, const void* from, std::uint64_t bytes) {
   // NOLINTNEXTLINE(*-const-cast): a payload's data pointer is not const; a write only reads through it
   auto* data = const_cast<std::uint8_t*>(static_cast<const std::uint8_t*>(from));
+  if (races_ != nullptr) races_->forget(address, bytes);
   return move(tlm::TLM_WRITE_COMMAND, address, data, bytes);
 }
 

@@ -10,6 +10,9 @@
 namespace heddle {
 class MemoryOut;
 }
+namespace heddle::arch {
+class RaceChecker;
+}
 
 namespace heddle::gpu {
 
@@ -17,8 +20,8 @@ class MemorySystem;
 
 class MemoryBackdoor {
  public:
-  // `memory` must outlive it.
-  explicit MemoryBackdoor(MemorySystem& memory) : memory_(memory) {}
+  // `memory` must outlive it, and so must `races`: null: nobody wants to know whose the bytes are.
+  explicit MemoryBackdoor(MemorySystem& memory, arch::RaceChecker* races = nullptr) : memory_(memory), races_(races) {}
 
   // A link with physical addresses, whose debug accesses reach the L2 from the start of simulation on.
   void attach(MemoryOut& link) { link_ = &link; }
@@ -43,6 +46,7 @@ class MemoryBackdoor {
   bool move(tlm::tlm_command command, std::uint64_t address, std::uint8_t* data, std::uint64_t bytes);
 
   MemorySystem& memory_;
+  arch::RaceChecker* races_;
   MemoryOut* link_ = nullptr;
 };
 

@@ -23,17 +23,15 @@ std::uint32_t count_of(const std::vector<Job>& jobs) {
 heddle_plan_costs costs_of(const gpu::GpuParams& gpu, const SubmissionParams& host, workload::SignalFor signals) {
   const packet::PacketParams& p = gpu.packet;
   const bool system = signals == workload::SignalFor::each;
-  const double release = system ? p.release_system : p.release_agent;
   const auto whole = [](double ns) { return static_cast<std::uint32_t>(std::min(ns, 4e9)); };
   const double signal = 2 * gpu.hub.link_latency + host.memory_latency;
-  const double each =
-      (system ? signal : 0) + host.enqueue + (system ? p.acquire_system : p.acquire_agent) + release + p.clean_up;
+  const double each = (system ? signal : 0) + host.enqueue + p.clean_up;
   heddle_plan_costs costs{};
   costs.plain = whole(each + p.decode_plain);
   costs.reference = whole(each + p.decode_reference);
   costs.condensed = whole(each + p.decode_condensed);
   costs.diff = whole(p.decode_diff);
-  costs.own_clean_up = whole(signal + release + p.clean_up);
+  costs.own_clean_up = whole(signal + p.clean_up);
   return costs;
 }
 
@@ -80,7 +78,6 @@ double packet_path_ns(const gpu::Gpu& gpu, const SubmissionParams& host, const w
   ns += cycles(params.host.doorbell);
   ns += options.queues == workload::QueuePlace::host ? 2 * params.hub.link_latency + host.memory_latency
                                                      : cycles(Cycle{2} * params.hub.latency);
-  ns += options.signals == workload::SignalFor::each ? params.packet.acquire_system : params.packet.acquire_agent;
   ns += params.packet.decode_plain + params.packet.dispatch;
   return ns + cycles(params.start_path());
 }

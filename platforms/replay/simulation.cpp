@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "arch/gpu_observation.h"
+#include "arch/race_checker.h"
 #include "cwd/tpc_quota.h"
 #include "gpu/gpu.h"
 #include "gpu/gpu_params.h"
@@ -31,13 +32,18 @@ class Context {
     delete sc_core::sc_curr_simcontext;
     sc_core::sc_curr_simcontext = previous_;
     sc_core::sc_default_global_context = previous_default_;
+    sc_core::sc_report_handler::set_actions(kRace, sc_core::SC_WARNING, actions_);
   }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
  private:
+  static constexpr const char* kRace = "/heddle/gpu/race";  // the result has them
+
   sc_core::sc_simcontext* previous_;
   sc_core::sc_simcontext* previous_default_;
+  sc_core::sc_actions actions_ =
+      sc_core::sc_report_handler::set_actions(kRace, sc_core::SC_WARNING, sc_core::SC_DO_NOTHING);
 };
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -452,6 +458,10 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
       job.sm_paths.push_back(m.gpu->topology().sm_path(sm));
     job.faults = m.gpu->log().faults();
     for (const arch::FaultRecord& fault : job.faults) job.fault_kernels.push_back(kernel_of(*m.observation, fault));
+    if (const arch::RaceChecker* races = m.gpu->races(); races != nullptr) {
+      job.checks_races = true;
+      job.races = races->races();
+    }
     job.regions = read_regions(*m.workload, *m.gpu, m.map, m.regions);
     if (m.packets != nullptr) take_packets(*m.packets, job);
     if (m.tmdqs != nullptr) job.host_copies = m.tmdqs->copies();

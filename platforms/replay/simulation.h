@@ -59,8 +59,10 @@ struct JobResult {
   double lead_ns = 0;  // the workload's time 0 on the simulation's axis
   std::vector<std::string> sm_paths;
   std::vector<std::uint32_t> sms_per_gpc;
-  std::vector<arch::FaultRecord> faults;           // in order of time; `task`: the operation
-  std::vector<std::string> fault_kernels;          // of each of them, if a program launched it; else empty
+  std::vector<arch::FaultRecord> faults;   // in order of time; `task`: the operation
+  std::vector<std::string> fault_kernels;  // of each of them, if a program launched it; else empty
+  bool checks_races = false;
+  std::vector<arch::Race> races;                   // that were found, the first of them
   std::vector<std::vector<std::uint8_t>> regions;  // at the end, by memory region; empty: not asked for
   std::size_t host_copies = 0;                     // that the host saw to itself, in front of TMDQs
   // Of a job that was submitted by packets.

@@ -274,9 +274,8 @@ void sensitivity(std::uint32_t iterations) {
   for (const double factor : {0.25, 0.5, 1.0, 2.0, 4.0}) {
     gpu::GpuParams params = machine("h100-sxm");
     packet::PacketParams& p = params.packet;
-    for (double* cost :
-         {&p.decode_plain, &p.decode_reference, &p.decode_condensed, &p.decode_diff, &p.decode_other, &p.acquire_agent,
-          &p.acquire_system, &p.release_agent, &p.release_system, &p.dispatch, &p.clean_up, &params.hub.link_latency}) {
+    for (double* cost : {&p.decode_plain, &p.decode_reference, &p.decode_condensed, &p.decode_diff, &p.decode_other,
+                         &p.dispatch, &p.clean_up, &params.hub.link_latency}) {
       *cost *= factor;
     }
     double spans[3] = {};

@@ -134,7 +134,9 @@ class Interpreter {
       run.first = kernel == 0;
       run.last = kernel + 1 == count;
       run.barrier = (f.scopes & 1) != 0;
-      run.acquire = run.first ? f.scopes >> 1 & 3U : 0;
+      run.acquire = f.scopes >> 1 & 3U;
+      // The stored one of a later kernel is for what the kernels before it have written: agent scope.
+      if (!run.first && (vector & 1U) == 0) run.acquire = std::min(run.acquire, 1U);
       run.release = run.last || (vector & 1U) != 0 ? f.scopes >> 3 & 3U : 0;
       run.signal = run.last || (vector >> 12 & 1U) != 0 ? f.completion_signal : 0;
       runs.push_back(run);
@@ -240,6 +242,7 @@ inline std::string what_is_lost(const Kernels& kernels, const std::vector<Run>& 
     if (run.first) merged_acquire = run.acquire;
     const bool keep_acquire = options.keep_fences || (wanted.keep & HEDDLE_KEEP_ACQUIRE) != 0;
     if ((keep_acquire ? run.acquire : merged_acquire) < acquire) return "acquire" + where;
+    if (run.acquire < std::min(acquire, 1U)) return "acquire inside the packet" + where;
   }
   for (std::size_t i = 0; i < runs.size();) {
     unsigned acquire = 0;

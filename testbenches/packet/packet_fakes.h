@@ -44,6 +44,8 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
   std::function<void(std::uint64_t address, bool write)> watch;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> broken;  // ranges that answer with errors
   std::uint64_t write_backs = 0;
+  std::uint64_t invalidates = 0;  // that have been answered
+  std::uint64_t invalidates_asked = 0;
   bool broken_write_back = false;
   std::function<bool(std::uint64_t address, std::uint32_t bytes)> may_write;  // false: such a write gets an error
   bool keeps = false;  // a reset of the domain does not reach what has been asked for
@@ -95,6 +97,7 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
 
   bool on_request(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival) {
     ++open_;
+    if (protocol::extension_of(payload)->action == protocol::MemoryAction::invalidate) ++invalidates_asked;
     std::uint32_t number = 0;
     while (number < payloads_.size() && payloads_[number] != nullptr) ++number;
     if (number == payloads_.size()) payloads_.push_back(nullptr);
@@ -125,6 +128,10 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
     if (extension->action == protocol::MemoryAction::write_back) {
       ++write_backs;
       return broken_write_back ? tlm::TLM_GENERIC_ERROR_RESPONSE : tlm::TLM_OK_RESPONSE;
+    }
+    if (extension->action == protocol::MemoryAction::invalidate) {
+      ++invalidates;
+      return tlm::TLM_OK_RESPONSE;
     }
     const std::uint64_t address = payload.get_address();
     const std::uint32_t bytes = payload.get_data_length();

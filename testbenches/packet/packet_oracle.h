@@ -219,7 +219,10 @@ inline Condensed condensed(const Image& packet, const Table& table) {
     const bool last = k + 1 == packet[1];
     if (table.full[kernel.reference]) blame_scopes(kernel.blame, scopes);
     kernel.barrier = scopes % 2 == 1;
-    if (k == 0) kernel.acquire = scopes / 2 % 4;
+    // Of each kernel, since it is dispatch information (0054, 0143); what only the kernels before it have written needs
+    // no more than the agent's scope.
+    kernel.acquire = scopes / 2 % 4;
+    if (k > 0 && (header & 0x0008) == 0 && kernel.acquire == 2) kernel.acquire = 1;
     if (last || (header & 0x0008) != 0) kernel.release = scopes / 8 % 4;
     if (last || (header & 0x8000) != 0) kernel.signal = number(kernel.image, 56, 8);
     result.kernels.push_back(kernel);

@@ -49,9 +49,9 @@ class BusMaster : public sc_core::sc_module {
 class PacketLab {
  public:
   struct Machine {
-    Machine(const std::string& name, const gpu::GpuParams& params, PacketLab& lab)
+    Machine(const std::string& name, const gpu::GpuParams& params, PacketLab& lab, gpu::DeviceMemory kind)
         : observation(name),
-          gpu(name.c_str(), params, 1, observation),
+          gpu(name.c_str(), params, 1, observation, kind),
           bar0((name + "_bar0").c_str()),
           bar1((name + "_bar1").c_str()),
           bar0_checker((name + "_bar0_checker").c_str()),
@@ -133,11 +133,11 @@ class PacketLab {
     PacketLab& owner;
   };
 
-  explicit PacketLab(const std::vector<gpu::GpuParams>& params)
+  explicit PacketLab(const std::vector<gpu::GpuParams>& params, gpu::DeviceMemory kind = gpu::DeviceMemory::own)
       : memory("host_memory", std::uint64_t{64} << 20, sc_core::sc_time(100, sc_core::SC_NS),
                static_cast<std::uint32_t>(params.size())) {
     for (std::size_t i = 0; i < params.size(); ++i) {
-      machines.push_back(std::make_unique<Machine>(fmt::format("gpu{}", i), params[i], *this));
+      machines.push_back(std::make_unique<Machine>(fmt::format("gpu{}", i), params[i], *this, kind));
       machines.back()->dma_checker.out.bind(memory.port(static_cast<std::uint32_t>(i)));
     }
   }
