@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "arch/sm_limits.h"
+#include "host/host_windows.h"
 #include "host/register_table.h"
 #include "protocol/host_packet.h"
 #include "protocol/host_task.h"
@@ -56,6 +57,22 @@ class QueryRegisters {
   const arch::SmLimits& limits_;
 };
 
+// The registers of the host's windows (HST-06): commands, and what was refused for want of a window.
+class WindowRegisters {
+ public:
+  // `values` must outlive it.
+  WindowRegisters(RegisterStore& values, std::uint32_t most) : values_(values), windows_(most) {}
+
+  // A write to WINDOW_COMMAND: what is to be told to the machine; nothing: it makes no sense now.
+  std::optional<protocol::HostWindowPacket> command(std::uint64_t command);
+  void take(const WindowFault& fault);
+  void reset() { windows_.reset(); }
+
+ private:
+  RegisterStore& values_;
+  HostWindows windows_;
+};
+
 // What the identification and configuration registers say.
 struct DeviceIdentity {
   std::uint32_t sms = 0;
@@ -64,6 +81,7 @@ struct DeviceIdentity {
   std::uint32_t copy_engines = 0;
   std::uint64_t memory = 0;  // bytes
   std::uint32_t clock_mhz = 0;
+  std::uint32_t host_windows = 0;  // that there is room for
   arch::SmLimits limits;
 };
 
@@ -84,6 +102,7 @@ class RegisterEffects {
   virtual void start_copy(const protocol::CopyRequestPacket& packet) = 0;
   virtual void share(const protocol::SubcontextPacket& packet) = 0;
   virtual void ask(const protocol::OccupancyQueryPacket& query) = 0;
+  virtual void change_windows(const protocol::HostWindowPacket& packet) = 0;
   virtual void soft_reset() = 0;
   virtual bool settled() const = 0;  // nothing of before the last reset is out any more
 
@@ -114,6 +133,7 @@ class RegisterFile {
   void take(const protocol::QueueEventPacket& packet);
   void take(const protocol::CopyDonePacket& packet);
   void take(const CopyFault& fault);
+  void take(const WindowFault& fault) { windows_.take(fault); }
   void take(const protocol::OccupancyAnswerPacket& answer);
   void note_fault();
   // A change of how the machine is shared was refused.
@@ -141,7 +161,6 @@ class RegisterFile {
   void ring(const RegisterPlace& place, std::uint32_t bytes, std::uint64_t value);
   RegisterResult command_queue(std::uint32_t queue, std::uint64_t value);
   RegisterResult command_copy(std::uint32_t channel, std::uint64_t value);
-  RegisterResult command_share(std::uint64_t command);
   RegisterResult command_query(std::uint64_t command);
   RegisterResult end_agent(std::uint32_t queue, std::uint64_t status);
   void take_state(const protocol::QueueEventPacket& packet);
@@ -155,6 +174,7 @@ class RegisterFile {
   RegisterStore values_;
   ShareRegisters shares_;
   QueryRegisters query_;
+  WindowRegisters windows_;
   std::deque<std::uint32_t> events_;
   Latch latch_;
   std::array<std::uint32_t, protocol::kMaxQueues> doorbell_low_{};

@@ -19,7 +19,7 @@ constexpr std::uint32_t kAgentWords = 8;  // of 64 bits: an agent packet
 constexpr std::uint32_t kBar0Bytes = 0x8000;
 
 constexpr std::uint32_t kMagic = 0x4C44'4548;  // "HEDL"
-constexpr std::uint32_t kVersion = 0x0001'0003;
+constexpr std::uint32_t kVersion = 0x0001'0004;
 constexpr std::uint32_t kAbsent = 0xFFFF'FFFF;  // what a register holds that has no value: no queue, no engine, not set
 
 enum class RegisterAccess : std::uint8_t {
@@ -124,6 +124,17 @@ enum class RegisterId : std::uint8_t {
   query_status,
   query_active,
   query_largest,
+  window_subcontext,
+  window_rights,
+  window_address,
+  window_bytes,
+  window_command,
+  window_isolated,
+  window_count,
+  window_fault_count,
+  window_fault_address,
+  window_fault_subcontext,
+  window_fault_access,
   copy_from,
   copy_to,
   copy_bytes,
@@ -232,6 +243,9 @@ enum ShareCommandValue : std::uint32_t {
   kShareWarps = 11,
   kShareInstance = 12,
 };
+enum WindowCommandValue : std::uint32_t { kWindowOpen = 1, kWindowClose = 2, kWindowIsolate = 3, kWindowShare = 4 };
+constexpr std::uint32_t kWindowReads = 1;  // of WINDOW_RIGHTS
+constexpr std::uint32_t kWindowWrites = 2;
 constexpr std::uint32_t kShareGpcBit = 16;  // of SHARE_TPC
 enum QueryCommandValue : std::uint32_t { kQueryStart = 1 };
 enum QueryStateValue : std::uint32_t { kQueryIdle = 0, kQueryBusy = 1, kQueryDone = 2, kQueryError = 3 };

@@ -54,6 +54,7 @@ host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& 
   identity.copy_engines = params.copy.engines;
   identity.memory = params.machine.memory;
   identity.clock_mhz = static_cast<std::uint32_t>(std::llround(params.machine.clock * 1e3));
+  identity.host_windows = params.hub.host_windows;
   identity.limits = params.sm.limits;
   return identity;
 }
@@ -264,6 +265,8 @@ void Gpu::Blocks::wire_front_end() {
     host.note_copy_fault({error.status, error.address, error.write, error.subcontext, error.sender,
                           error.begun ? std::optional(error.engine) : std::nullopt});
   });
+  hub.dma_port().guard.on_refused([this](const host::WindowFault& fault) { host.note_window_fault(fault); });
+  host.window_out.bind(hub.dma_port().guard.window_in);
   host.command_out.bind(packets.command_in);
   packets.event_out.bind(host.event_in);
   packets.dispatch_out.bind(task.dispatch_in);
