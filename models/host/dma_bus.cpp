@@ -4,11 +4,8 @@
 #include "host/dma_bus.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include <fmt/format.h>
-
-#include "arch/memory_op.h"
 
 namespace heddle::host {
 namespace {
@@ -24,23 +21,18 @@ DmaPayload* own(tlm::tlm_generic_payload& payload) {
   return known ? mine : nullptr;
 }
 
-void report(bool& before, sc_core::sc_severity severity, const std::string& text) {
+// The domain may be ahead of who calls from outside.
+Cycle arrival_of(const Domain& domain, const sc_core::sc_time& delay) {
+  return std::max(domain.cycle_after(delay), domain.now());
+}
+
+}  // namespace
+
+void report_dma(bool& before, sc_core::sc_severity severity, const std::string& text) {
   if (before) return;
   before = true;
   sc_core::sc_report_handler::report(severity, kMessage, text.c_str(), __FILE__, __LINE__);
 }
-
-// A payload that asks something about an address, and moves nothing.
-void aim(tlm::tlm_generic_payload& query, tlm::tlm_command command, std::uint64_t address, std::uint8_t* data,
-         std::uint32_t bytes) {
-  query.set_command(command);
-  query.set_address(address);
-  query.set_data_ptr(data);
-  query.set_data_length(bytes);
-  query.set_streaming_width(bytes);
-}
-
-}  // namespace
 
 DmaBus::DmaBus(const char* name, Domain& domain, Socket& socket, const HubParams& params,
                const DmaBusCounters& counters, Listener& listener)
@@ -50,6 +42,7 @@ DmaBus::DmaBus(const char* name, Domain& domain, Socket& socket, const HubParams
       params_(params),
       counters_(counters),
       listener_(listener),
+      direct_(domain, socket, params, counters.direct),
       callers_(params.dma_calls, [this](DmaPayload& payload, Cycle when) { return call(payload, when); }) {
   socket.bind(static_cast<tlm::tlm_bw_transport_if<>&>(*this));
   sc_core::sc_spawn_options of_timer;
@@ -88,7 +81,14 @@ bool DmaBus::blocking() const {
 }
 
 void DmaBus::send(DmaPayload& payload) {
-  if (copy_direct(payload)) return;
+  if (payload.get_command() != tlm::TLM_IGNORE_COMMAND) {
+    const auto took = direct_.copy(payload.get_command(), payload.requester.pasid, payload.place, payload.data.data(),
+                                   payload.place_bytes);
+    if (took) {
+      payload.set_response_status(tlm::TLM_OK_RESPONSE);
+      return schedule(domain_.now() + *took, kAnswer, payload);
+    }
+  }
   waiting_.push(&payload);
   send_waiting();
 }
@@ -146,23 +146,19 @@ void DmaBus::note_acceptance(const DmaPayload& payload, bool by_response) {
   if (!by_response) habit_.accepts = true;
   if (by_response) ++habit_.implied;
   if (params_.dma_transport != DmaTransport::automatic || habit_.accepts || habit_.implied < kSerial) return;
-  report(reported_.serial, sc_core::SC_INFO,
-         fmt::format("{}: the target accepts a request only with its response, so that non-blocking ones follow each "
-                     "other singly; it is called by b_transport from now on (gpu.hub.dma_transport)",
-                     name_));
+  report_dma(
+      reported_.serial, sc_core::SC_INFO,
+      fmt::format("{}: the target accepts a request only with its response, so that non-blocking ones follow each "
+                  "other singly; it is called by b_transport from now on (gpu.hub.dma_transport)",
+                  name_));
 }
 
 // END_REQ, or a response, which implies it: whenever that comes, the request has been accepted.
 void DmaBus::free_channel(const DmaPayload& payload, const sc_core::sc_time& delay) {
   if (requesting_ != &payload) return;
   requesting_ = nullptr;
-  free_at_ = arrival_of(delay);
+  free_at_ = arrival_of(domain_, delay);
   if (!sending_ && !waiting_.empty()) domain_.schedule(free_at_, *this, kBus);
-}
-
-// The domain may be ahead of who calls from outside.
-Cycle DmaBus::arrival_of(const sc_core::sc_time& delay) const {
-  return std::max(domain_.cycle_after(delay), domain_.now());
 }
 
 tlm::tlm_sync_enum DmaBus::nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
@@ -210,7 +206,7 @@ bool DmaBus::take_response(DmaPayload& payload, const sc_core::sc_time& delay) {
       return true;
     case DmaPayload::State::stale:
       payload.state = DmaPayload::State::inside;
-      schedule(arrival_of(delay), kSettle, payload);
+      schedule(arrival_of(domain_, delay), kSettle, payload);
       return true;
     case DmaPayload::State::away:
       break;
@@ -220,7 +216,7 @@ bool DmaBus::take_response(DmaPayload& payload, const sc_core::sc_time& delay) {
   }
   payload.state = DmaPayload::State::inside;
   if (--away_ + stale_ == 0) timer_.cancel();
-  const Cycle arrival = arrival_of(delay);
+  const Cycle arrival = arrival_of(domain_, delay);
   if (payload.get_command() != tlm::TLM_IGNORE_COMMAND) takes_[payload.is_write()] = arrival - payload.sent;
   schedule(arrival, kAnswer, payload);
   return true;
@@ -228,125 +224,28 @@ bool DmaBus::take_response(DmaPayload& payload, const sc_core::sc_time& delay) {
 
 void DmaBus::take_answer(DmaPayload& payload) {
   if (payload.get_response_status() == tlm::TLM_INCOMPLETE_RESPONSE) {
-    report(reported_.incomplete, sc_core::SC_WARNING,
-           fmt::format("{}: the target has left the response status of address {:#x} untouched, which counts as {} "
-                       "(gpu.hub.dma_incomplete)",
-                       name_, payload.place, params_.dma_incomplete == IncompleteMeans::ok ? "OK" : "an error"));
+    report_dma(reported_.incomplete, sc_core::SC_WARNING,
+               fmt::format("{}: the target has left the response status of address {:#x} untouched, which counts as {} "
+                           "(gpu.hub.dma_incomplete)",
+                           name_, payload.place, params_.dma_incomplete == IncompleteMeans::ok ? "OK" : "an error"));
     payload.set_response_status(params_.dma_incomplete == IncompleteMeans::ok ? tlm::TLM_OK_RESPONSE
                                                                               : tlm::TLM_GENERIC_ERROR_RESPONSE);
   }
-  if (payload.is_dmi_allowed() && payload.is_response_ok()) ask_direct(payload);
+  if (payload.is_dmi_allowed() && payload.is_response_ok()) {
+    direct_.ask(payload.get_command(), payload.requester.pasid, payload.place, payload.place_bytes);
+  }
   listener_.on_bus_answer(payload);
-}
-
-// Where accesses are calls. The target's time is that of the grant.
-bool DmaBus::copy_direct(DmaPayload& payload) {
-  if (payload.get_command() == tlm::TLM_IGNORE_COMMAND) return false;
-  const bool write = payload.is_write();
-  const DirectGrants::Grant* grant =
-      grants_.find(payload.requester.pasid, payload.place, payload.get_data_length(), write);
-  if (grant == nullptr) return false;
-  unsigned char* there = grant->at(payload.place);
-  if (write) {
-    std::memcpy(there, payload.data.data(), payload.get_data_length());
-  } else {
-    std::memcpy(payload.data.data(), there, payload.get_data_length());
-  }
-  counters_.direct.add();
-  payload.set_response_status(tlm::TLM_OK_RESPONSE);
-  schedule(domain_.now() + grant->latency[write], kAnswer, payload);
-  return true;
-}
-
-void DmaBus::ask_direct(const DmaPayload& payload) {
-  const bool write = payload.changes;
-  if (!uses_pointers() || grants_.knows(payload.requester.pasid, payload.place, write)) return;
-  tlm::tlm_generic_payload query;
-  aim(query, write ? tlm::TLM_WRITE_COMMAND : tlm::TLM_READ_COMMAND, payload.place, nullptr, payload.place_bytes);
-  direct_pointer(query, payload.requester.pasid);
-}
-
-// What the target says of a direct pointer is kept, whatever it was asked for.
-void DmaBus::direct_pointer(tlm::tlm_generic_payload& query, std::uint8_t subcontext) {
-  DmaRequester requester;
-  requester.requester = static_cast<std::uint16_t>(params_.dma_requester);
-  requester.pasid = subcontext;
-  const LentRequester lent(query, requester);
-  const std::uint64_t address = query.get_address();  // who passes the question on may change it
-  tlm::tlm_dmi dmi;
-  const bool granted = socket_->get_direct_mem_ptr(query, dmi);
-  const bool write = query.is_write();
-  if (!uses_pointers() || grants_.knows(subcontext, address, write)) return;
-  DirectGrants::Grant grant;
-  grant.subcontext = subcontext;
-  grant.asked[write] = true;
-  grant.first = std::min<std::uint64_t>(dmi.get_start_address(), address);
-  grant.last = std::max<std::uint64_t>(dmi.get_end_address(), address);
-  // A range that does not have the address in it makes no sense: it is taken for a refusal.
-  const bool makes_sense = grant.first == dmi.get_start_address() && grant.last == dmi.get_end_address();
-  if (granted && makes_sense && dmi.get_dmi_ptr() != nullptr) {
-    const auto cycles = [this](const sc_core::sc_time& time) {
-      return domain_.clock().cycles_for_ns(time.to_seconds() * 1e9);
-    };
-    grant.pointer = dmi.get_dmi_ptr();
-    grant.allowed[0] = dmi.is_read_allowed();
-    grant.allowed[1] = dmi.is_write_allowed();
-    grant.latency[0] = cycles(dmi.get_read_latency());
-    grant.latency[1] = cycles(dmi.get_write_latency());
-  } else if (!makes_sense) {
-    grant.first = grant.last = address;
-  }
-  grants_.add(grant);
 }
 
 std::optional<Cycle> DmaBus::move(tlm::tlm_command command, std::uint8_t subcontext, std::uint64_t address,
                                   std::uint8_t* data, std::uint32_t bytes) {
-  const bool write = command == tlm::TLM_WRITE_COMMAND;
   if (!settled()) return std::nullopt;
-  if (const DirectGrants::Grant* grant = grants_.find(subcontext, address, bytes, write); grant != nullptr) {
-    unsigned char* there = grant->at(address);
-    std::memcpy(write ? there : data, write ? data : there, bytes);
-    counters_.direct.add(bytes / arch::kLineBytes);
-    return grant->latency[write];
-  }
-  if (waits_ || takes_[write] == kNever || debug(command, subcontext, address, data, bytes) != bytes) {
+  if (const auto took = direct_.copy(command, subcontext, address, data, bytes)) return took;
+  const Cycle took = takes_[command == tlm::TLM_WRITE_COMMAND];
+  if (waits_ || took == kNever || direct_.debug(command, subcontext, address, data, bytes) != bytes) {
     return std::nullopt;
   }
-  return takes_[write];
-}
-
-bool DmaBus::carries_out(const protocol::MemoryExtension& atomic, std::uint64_t address) {
-  protocol::MemoryExtension asked;
-  asked.action = protocol::MemoryAction::atomic;
-  asked.atomic = atomic.atomic;
-  asked.type = atomic.type;
-  asked.lanes = 1;
-  asked.lane[0].offset = static_cast<std::uint8_t>(address % arch::kLineBytes);
-  tlm::tlm_generic_payload query;
-  std::array<std::uint8_t, 8> nothing{};
-  aim(query, tlm::TLM_WRITE_COMMAND, address, nothing.data(), arch::bytes_of(atomic.type));
-  query.set_extension(&asked);
-  direct_pointer(query, atomic.subcontext);
-  query.clear_extension(&asked);
-  return asked.carried_out;
-}
-
-unsigned DmaBus::debug(tlm::tlm_command command, std::uint8_t subcontext, std::uint64_t address, std::uint8_t* data,
-                       std::uint32_t bytes) {
-  DmaRequester requester;
-  requester.requester = static_cast<std::uint16_t>(params_.dma_requester);
-  requester.pasid = subcontext;
-  tlm::tlm_generic_payload payload;
-  const LentRequester lent(payload, requester);
-  aim(payload, command, address, data, bytes);
-  return std::min(socket_->transport_dbg(payload), bytes);
-}
-
-void DmaBus::report_split(std::uint64_t address) {
-  report(reported_.split, sc_core::SC_INFO,
-         fmt::format("{}: an atomic at {:#x} is a read and a write, as nobody there says that it carries atomics out: "
-                     "other masters can come between the two (gpu.hub.dma_atomics)",
-                     name_, address));
+  return took;
 }
 
 // The oldest ones of those that are out are late: they end with an error, or do not count as out any more.
@@ -363,10 +262,10 @@ void DmaBus::give_up_late_ones() {
     }
     payload.state = DmaPayload::State::lost;
     counters_.lost.add();
-    report(reported_.lost, sc_core::SC_INFO,
-           fmt::format("{}: a request to address {:#x} has not been answered for {} ns and is taken for lost "
-                       "(gpu.hub.dma_answer_limit)",
-                       name_, payload.place, params_.dma_answer_limit));
+    report_dma(reported_.lost, sc_core::SC_INFO,
+               fmt::format("{}: a request to address {:#x} has not been answered for {} ns and is taken for lost "
+                           "(gpu.hub.dma_answer_limit)",
+                           name_, payload.place, params_.dma_answer_limit));
     if (away) {
       --away_;
       if (payload.called) callers_.give_up_one();
@@ -389,7 +288,7 @@ void DmaBus::reset_bus() {
     if (payload->state == DmaPayload::State::stale) ++stale_;
   }
   callers_.reset();
-  grants_.clear();
+  direct_.reset();
   waiting_.clear();
   free_at_ = 0;
   habit_ = {};

@@ -27,9 +27,12 @@ struct DmaBusCounters {
   Counter& direct;
 };
 
+// For people, once: `before` says whether it has been told, and does from then on.
+void report_dma(bool& before, sc_core::sc_severity severity, const std::string& text);
+
 class DmaBus final : private EventHandler, private tlm::tlm_bw_transport_if<> {
  public:
-  using Socket = tlm::tlm_initiator_socket<32, tlm::tlm_base_protocol_types, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
+  using Socket = DirectAccess::Socket;
 
   class Listener {
    public:
@@ -58,12 +61,7 @@ class DmaBus final : private EventHandler, private tlm::tlm_bw_transport_if<> {
   // lines.
   std::optional<Cycle> move(tlm::tlm_command command, std::uint8_t subcontext, std::uint64_t address,
                             std::uint8_t* data, std::uint32_t bytes);
-  // The target says that it carries such an atomic out as one. Moves no data.
-  bool carries_out(const protocol::MemoryExtension& atomic, std::uint64_t address);
-  unsigned debug(tlm::tlm_command command, std::uint8_t subcontext, std::uint64_t address, std::uint8_t* data,
-                 std::uint32_t bytes);
-  // Once in the life of the simulation, for people.
-  void report_split(std::uint64_t address);
+  DirectAccess& direct() { return direct_; }
 
   // Nothing of before the last reset is at the target, as far as anybody expects it back.
   bool settled() const { return stale_ == 0; }
@@ -92,26 +90,21 @@ class DmaBus final : private EventHandler, private tlm::tlm_bw_transport_if<> {
     domain_.schedule(when, *this, event, reinterpret_cast<std::uintptr_t>(&payload));
   }
 
-  bool uses_pointers() const { return params_.dma_direct && heddle::has_calls(domain_.mode()); }
   bool blocking() const;
   void send_waiting();
   void send_request(DmaPayload& payload);
   bool call(DmaPayload& payload, Cycle when);
-  bool copy_direct(DmaPayload& payload);
   void leave(DmaPayload& payload, Cycle when);
   void free_channel(const DmaPayload& payload, const sc_core::sc_time& delay);
   void note_acceptance(const DmaPayload& payload, bool by_response);
   bool take_response(DmaPayload& payload, const sc_core::sc_time& delay);
   void take_answer(DmaPayload& payload);
-  void ask_direct(const DmaPayload& payload);
-  void direct_pointer(tlm::tlm_generic_payload& query, std::uint8_t subcontext);
   void give_up_late_ones();
   void reset_bus();
-  Cycle arrival_of(const sc_core::sc_time& delay) const;
 
   tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
                                      sc_core::sc_time& delay) override;
-  void invalidate_direct_mem_ptr(sc_dt::uint64 first, sc_dt::uint64 last) override { grants_.invalidate(first, last); }
+  void invalidate_direct_mem_ptr(sc_dt::uint64 first, sc_dt::uint64 last) override { direct_.invalidate(first, last); }
 
   const char* name_;
   Domain& domain_;
@@ -120,8 +113,8 @@ class DmaBus final : private EventHandler, private tlm::tlm_bw_transport_if<> {
   const DmaBusCounters counters_;
   Listener& listener_;
   DmaPayloadPool pool_;
+  DirectAccess direct_;
   DmaCallers callers_;
-  DirectGrants grants_;
   Ring<DmaPayload*> waiting_;         // for the request channel
   DmaPayload* requesting_ = nullptr;  // whose END_REQ is outstanding
   bool sending_ = false;              // inside send_request()
@@ -133,7 +126,7 @@ class DmaBus final : private EventHandler, private tlm::tlm_bw_transport_if<> {
   std::uint32_t stale_ = 0;            // and of those before
   sc_core::sc_event timer_;
   struct {
-    bool serial = false, incomplete = false, lost = false, split = false;
+    bool serial = false, incomplete = false, lost = false;
   } reported_;
 };
 

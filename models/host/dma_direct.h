@@ -1,15 +1,20 @@
-// What the host's bus has shown of itself: where it lets the device reach its memory by pointers (DMI), and where
-// atomics are carried out as one. A core: no time, no sockets.
+// The ways to the host's memory beside transactions: direct pointers (DMI), debug accesses, and the question whether
+// atomics are carried out as one. DirectGrants and AtomicRegions, what the host's bus has shown of itself, are cores.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <tlm>
 
 #include "common/cycle.h"
+#include "common/domain.h"
+#include "common/stats.h"
+#include "host/boundary_params.h"
+#include "protocol/memory_request.h"
 
 namespace heddle::host {
 
@@ -86,6 +91,39 @@ class AtomicRegions {
   };
 
   std::array<Region, 256> regions_{};
+};
+
+class DirectAccess {
+ public:
+  using Socket = tlm::tlm_initiator_socket<32, tlm::tlm_base_protocol_types, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
+
+  // `used` counts lines and accesses through pointers. All references must outlive it.
+  DirectAccess(Domain& domain, Socket& socket, const HubParams& params, Counter& used)
+      : domain_(domain), socket_(socket), params_(params), used_(used) {}
+
+  // Through a pointer that has been granted: the cycles that it takes for a line. None: there is no such pointer.
+  std::optional<Cycle> copy(tlm::tlm_command command, std::uint8_t subcontext, std::uint64_t address,
+                            std::uint8_t* data, std::uint32_t bytes);
+  // A response has hinted at a pointer for such accesses.
+  void ask(tlm::tlm_command command, std::uint8_t subcontext, std::uint64_t address, std::uint32_t bytes);
+  // The target says that it carries such an atomic out as one. Moves no data.
+  bool carries_out(const protocol::MemoryExtension& atomic, std::uint64_t address);
+  // Without time: the bytes done.
+  unsigned debug(tlm::tlm_command command, std::uint8_t subcontext, std::uint64_t address, std::uint8_t* data,
+                 std::uint32_t bytes);
+  // The target takes pointers back.
+  void invalidate(std::uint64_t first, std::uint64_t last) { grants_.invalidate(first, last); }
+  void reset() { grants_.clear(); }
+
+ private:
+  bool uses_pointers() const { return params_.dma_direct && heddle::has_calls(domain_.mode()); }
+  void ask(tlm::tlm_generic_payload& query, std::uint8_t subcontext);
+
+  Domain& domain_;
+  Socket& socket_;
+  const HubParams& params_;
+  Counter& used_;
+  DirectGrants grants_;
 };
 
 }  // namespace heddle::host

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "arch/address_map.h"
 #include "arch/byte_codec.h"
 #include "arch/memory_op.h"
@@ -165,7 +167,7 @@ void DmaPort::begin_lane(std::uint32_t number) {
   AtomicRegions::Verdict verdict = atomics_.at(address);
   if (params_.dma_atomics == AtomicOffer::split) verdict = AtomicRegions::Verdict::ignores;
   if (verdict == AtomicRegions::Verdict::unknown && params_.dma_atomics == AtomicOffer::ask) {
-    const bool known = link_.bus().carries_out(*protocol::extension_of(*job.request), address);
+    const bool known = link_.bus().direct().carries_out(*protocol::extension_of(*job.request), address);
     atomics_.note(address, known);
     verdict = known ? AtomicRegions::Verdict::knows : AtomicRegions::Verdict::ignores;
   }
@@ -178,7 +180,10 @@ void DmaPort::read_lane(std::uint32_t number) {
   Job& job = jobs_[number];
   job.step = Step::read;
   stats_.split_atomics.add();
-  link_.bus().report_split(address_of_lane(*job.request, job.lane));
+  report_dma(split_reported_, sc_core::SC_INFO,
+             fmt::format("{}: an atomic at {:#x} is a read and a write, as nobody there says that it carries atomics "
+                         "out: other masters can come between the two (gpu.hub.dma_atomics)",
+                         name(), address_of_lane(*job.request, job.lane)));
   part(number, tlm::TLM_READ_COMMAND, address_of_lane(*job.request, job.lane),
        arch::bytes_of(protocol::extension_of(*job.request)->type));
 }
@@ -320,7 +325,7 @@ void DmaPort::on_dma_settled(DmaPayload& payload) {
 }
 
 unsigned DmaPort::debug(tlm::tlm_command command, std::uint64_t address, std::uint8_t* data, std::uint32_t bytes) {
-  return bound() ? link_.bus().debug(command, 0, address, data, bytes) : 0;
+  return bound() ? link_.bus().direct().debug(command, 0, address, data, bytes) : 0;
 }
 
 // What the target still has may change its memory at any time: it keeps its place in the order, with a number that no

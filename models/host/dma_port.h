@@ -120,6 +120,7 @@ class DmaPort : public Block, private DmaLink::Listener {
   std::function<void(std::uint32_t, tlm::tlm_response_status)> done_;
   DmaOrder order_;
   AtomicRegions atomics_;
+  bool split_reported_ = false;
   IndexPool<Job> jobs_;
   std::vector<std::uint32_t> freed_;
 };

@@ -18,19 +18,30 @@ struct DmaRequester final : tlm::tlm_extension<DmaRequester> {
   std::uint8_t pasid = 0;       // the subcontext whose request it is; 0: the driver's
 };
 
-// Has it as long as it lives, so that it does not go with a payload that lives shorter.
-class LentRequester {
+// A payload that asks something about an address beside transactions, on behalf of a subcontext. As long as it lives it
+// has its extensions, which do not go with it.
+class DmaQuery {
  public:
-  LentRequester(tlm::tlm_generic_payload& payload, DmaRequester& requester) : payload_(payload), requester_(requester) {
-    payload.set_extension(&requester);
+  DmaQuery(std::uint32_t requester, std::uint8_t subcontext, tlm::tlm_command command, std::uint64_t address,
+           std::uint8_t* data, std::uint32_t bytes) {
+    requester_.requester = static_cast<std::uint16_t>(requester);
+    requester_.pasid = subcontext;
+    payload_.set_command(command);
+    payload_.set_address(address);
+    payload_.set_data_ptr(data);
+    payload_.set_data_length(bytes);
+    payload_.set_streaming_width(bytes);
+    payload_.set_extension(&requester_);
   }
-  ~LentRequester() { payload_.clear_extension(&requester_); }
-  LentRequester(const LentRequester&) = delete;
-  LentRequester& operator=(const LentRequester&) = delete;
+  ~DmaQuery() { payload_.clear_extension(&requester_); }
+  DmaQuery(const DmaQuery&) = delete;
+  DmaQuery& operator=(const DmaQuery&) = delete;
+
+  tlm::tlm_generic_payload& payload() { return payload_; }
 
  private:
-  tlm::tlm_generic_payload& payload_;
-  DmaRequester& requester_;
+  DmaRequester requester_;
+  tlm::tlm_generic_payload payload_;
 };
 
 }  // namespace heddle::host

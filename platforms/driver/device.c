@@ -124,7 +124,7 @@ enum heddle_status heddle_windows_close(const struct heddle_device* device, uint
   return command_window(device, subcontext, HEDDLE_WINDOW_COMMAND_CLOSE);
 }
 
-enum heddle_status heddle_window_fault(const struct heddle_device* device, struct heddle_window_fault* fault) {
+enum heddle_status heddle_windows_fault(const struct heddle_device* device, struct heddle_window_fault* fault) {
   return heddle_checked(heddle_read32(device, HEDDLE_REG_WINDOW_FAULT_COUNT, &fault->count) &&
                         heddle_read64(device, HEDDLE_REG_WINDOW_FAULT_ADDRESS, &fault->address) &&
                         heddle_read32(device, HEDDLE_REG_WINDOW_FAULT_SUBCONTEXT, &fault->subcontext) &&

@@ -123,7 +123,7 @@ struct heddle_window_fault {
   uint32_t access;     /* enum heddle_window_access */
   uint64_t address;    /* unified: the first that was in none */
 };
-enum heddle_status heddle_window_fault(const struct heddle_device* device, struct heddle_window_fault* fault);
+enum heddle_status heddle_windows_fault(const struct heddle_device* device, struct heddle_window_fault* fault);
 
 /* Occupancy (CWD-24) */
 

@@ -140,7 +140,7 @@ TEST_CASE("windows of the host's memory go to their registers", "[driver][HST-06
   registers[HEDDLE_REG_WINDOW_FAULT_SUBCONTEXT] = 6;
   registers[HEDDLE_REG_WINDOW_FAULT_ACCESS] = HEDDLE_WINDOW_ACCESS_WRITE;
   heddle_window_fault fault{};
-  REQUIRE(heddle_window_fault(&device, &fault) == HEDDLE_OK);
+  REQUIRE(heddle_windows_fault(&device, &fault) == HEDDLE_OK);
   CHECK((fault.count == 3 && fault.address == HEDDLE_HOST_WINDOW + 5 && fault.subcontext == 6 && fault.access == 1));
 }
 

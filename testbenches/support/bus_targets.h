@@ -43,6 +43,9 @@ class BusTarget : public sc_core::sc_module {
     std::memcpy(bytes.data() + address, from, count);
   }
 
+  // Nothing has happened to it that must not.
+  virtual bool intact() { return true; }
+
   std::vector<std::uint8_t> bytes;
   sc_core::sc_time latency = sc_core::sc_time(80, sc_core::SC_NS);
   std::uint64_t calls = 0;    // transactions
@@ -150,6 +153,7 @@ class FragileMemory : public PlainMemory {
  public:
   using PlainMemory::PlainMemory;
   std::uint64_t broken = 0;
+  bool intact() override { return broken == 0; }
 
  protected:
   void serve(Payload& payload, sc_core::sc_time& delay) override {
@@ -531,7 +535,7 @@ class SharedBus : public BusTarget {
   }
 
   tlm_utils::simple_target_socket<SharedBus> one_;
-  tlm_utils::simple_target_socket<SharedBus> two_;
+  tlm_utils::simple_target_socket_optional<SharedBus> two_;
 
  public:
   tlm_utils::simple_initiator_socket<SharedBus> socket;
@@ -579,14 +583,17 @@ class SharedMemory : public BusTarget {
     memory_.write(address, from, count);
   }
 
-  static constexpr std::uint64_t kWord = kTargetBytes - 64;
-  std::uint64_t rounds = 0;
-  std::uint64_t most = 2000;
+  // None of its own additions is lost.
+  bool intact() override {
+    std::uint64_t word = 0;
+    read(kWord, &word, 8);
+    return rounds_ > 100 && (word == rounds_ || word == rounds_ + 1);
+  }
 
  private:
   void run() {
     std::uint64_t word = 0;
-    for (; rounds < most; ++rounds) {
+    for (; rounds_ < 2000; ++rounds_) {
       for (const tlm::tlm_command command : {tlm::TLM_READ_COMMAND, tlm::TLM_WRITE_COMMAND}) {
         Payload payload;
         payload.set_command(command);
@@ -602,6 +609,9 @@ class SharedMemory : public BusTarget {
     }
   }
 
+  static constexpr std::uint64_t kWord = kTargetBytes - 64;
+
+  std::uint64_t rounds_ = 0;
   DebuggableMemory memory_;
   SharedBus bus_;
   tlm_utils::simple_initiator_socket<SharedMemory> master_;

@@ -8,6 +8,7 @@
 
 #include "support/bus_targets.h"
 #include "support/packet_programs.h"
+#include "support/random.h"
 
 namespace system_host_targets_test {
 
@@ -160,7 +161,7 @@ struct Row {
   const char* what;
   std::function<std::unique_ptr<BusTarget>()> make;
   double own = 0;  // GB/s that the target itself gives at most; 0: more than the link
-  std::vector<std::string> sets;
+  std::vector<std::string> sets = {};
   std::uint64_t base = 0;
   bool proper = true;  // it keeps the base protocol
 };
@@ -194,6 +195,7 @@ void run(const Row& row) {
       for (const std::string& violation : of.lab.violations()) FAIL_CHECK(violation);
     }
     of.machine().gpu.check_quiescent();
+    CHECK(target->intact());
   }
   check_row(row.name, row.what, rates[0], rates[1], rates[2]);
 }
@@ -208,7 +210,7 @@ TEST_CASE("memories that answer by b_transport", "[system][HST-06]") {
       {"the same, with debug transport", "works; ranges move by it in `fast` and `lt`", make<DebuggableMemory>()},
       {"waits inside b_transport", "works: as many calls are open as there are tags", make<WaitingMemory>()},
       {"waits, and leaves the delay to others", "works", make<DeafMemory>()},
-      {"overwrites the delay", "works; its time counts from the call", make<ForgetfulMemory>()},
+      {"overwrites the delay", "works; its time counts from the call", make<ForgetfulMemory>(), 0, {}, 0, false},
       {"serves one line at a time, in 80 ns", "works at its own pace", make<NarrowMemory>(), kOneAtATime},
       {"cannot be called while it waits",
        "works with `gpu.hub.dma_calls=1`, at its own pace",
@@ -226,7 +228,7 @@ TEST_CASE("memories that answer by nb_transport", "[system][HST-06]") {
       {"BEGIN_RESP at once", "works", make<PhasedMemory>(Habit::responds)},
       {"END_REQ only with BEGIN_RESP", "works: is called by b_transport from the third request on, and told so",
        make<PhasedMemory>(Habit::withholds)},
-      {"END_REQ when one of four is over, 80 ns each", "works at its own pace in `at`",
+      {"END_REQ when one of four is over, 80 ns each", "works at its own pace in `at` and `fast`",
        make<PhasedMemory>(Habit::throttles)},
       {"answers out of order", "works", make<PhasedMemory>(Habit::shuffles)},
   };
@@ -513,7 +515,7 @@ TEST_CASE("a process reaches the host's memory that it was given, and nothing el
     std::uint32_t faults = 0;
     const auto names = [&](std::uint64_t address, bool write) {
       heddle_window_fault fault{};
-      REQUIRE(heddle_window_fault(&m.device, &fault) == HEDDLE_OK);
+      REQUIRE(heddle_windows_fault(&m.device, &fault) == HEDDLE_OK);
       CHECK(fault.count > faults);
       faults = fault.count;
       CHECK(fault.address == address);
@@ -536,10 +538,10 @@ TEST_CASE("a process reaches the host's memory that it was given, and nothing el
     submit(ring, {kernel(PacketLab::dispatch(object, 32, 32))});
     stops(ring, 0x1007);
     names(kForeign + 4096, false);
-    heddle_queue index = open(1, kMine, at + 2048, kForeign);
+    heddle_queue index = open(1, kMine, at + 2048, kForeign + 64);
     submit(index, {kernel(PacketLab::dispatch(object, 32, 32))});
     stops(index, 0x1007);
-    names(kForeign, true);
+    names(kForeign + 64, true);
     heddle_queue signals = open(1, kMine, at + 2048, 0);
     submit(signals, {kernel(PacketLab::dispatch(object, 32, 32, kForeign))});
     stops(signals, 0x1006);
@@ -554,8 +556,9 @@ TEST_CASE("a process reaches the host's memory that it was given, and nothing el
       heddle_queue copies = open(1, kMine, at + 2048, 0);
       heddle_packet copy{};
       // Its own bytes go first.
-      heddle_packet_copy(&copy, 0, from ? at + 65'536 - 256 : at + 16'384, from ? at : at + 65'536 - 256, 512, 0);
-      if (from) heddle_packet_copy(&copy, 0, at + 65'536 - 256, of.lab.take_device(4096), 512, 0);
+      const std::uint64_t device = of.lab.take_device(4096);
+      const std::uint64_t edge = at + 65'536 - 256;
+      heddle_packet_copy(&copy, 0, from ? edge : device, from ? device : edge, 384, 0);
       submit(copies, {copy});
       stops(copies, 0x1000);
       names(at + 65'536, !from);
@@ -588,6 +591,56 @@ TEST_CASE("a process reaches the host's memory that it was given, and nothing el
     CHECK(target.by_pasid[kMine] > 0);
     CHECK(target.by_pasid.count(~0U) == 0);
   }
+}
+
+TEST_CASE("a platform of another bus width reaches a device through an adapter", "[system][HST-02][HST-06]") {
+  struct Platform : sc_core::sc_module {
+    explicit Platform(const sc_core::sc_module_name& name) : sc_core::sc_module(name), socket("socket") {
+      socket.register_invalidate_direct_mem_ptr(this, &Platform::invalidate);
+      socket.register_nb_transport_bw(this, &Platform::respond);
+    }
+    void invalidate(sc_dt::uint64, sc_dt::uint64) { ++taken_back; }
+    tlm::tlm_sync_enum respond(Payload&, tlm::tlm_phase& phase, sc_core::sc_time&) {
+      answered |= phase == tlm::BEGIN_RESP;
+      return phase == tlm::BEGIN_RESP ? tlm::TLM_COMPLETED : tlm::TLM_ACCEPTED;
+    }
+    tlm_utils::simple_initiator_socket<Platform, 128> socket;
+    unsigned taken_back = 0;
+    bool answered = false;
+  };
+  SimFixture fixture;
+  GpuLab lab(preset_params("small"));
+  Platform platform("platform");
+  host::WidthAdapter<128, 32> adapter("adapter");
+  platform.socket.bind(adapter.in);
+  adapter.out.bind(lab.gpu.bar1());
+  start();
+  std::uint64_t value = 0x1122'3344'5566'7788;
+  Payload payload;
+  payload.set_command(tlm::TLM_WRITE_COMMAND);
+  payload.set_address(4096);
+  payload.set_data_ptr(reinterpret_cast<unsigned char*>(&value));
+  payload.set_data_length(8);
+  payload.set_streaming_width(8);
+  sc_core::sc_time delay;
+  platform.socket->b_transport(payload, delay);
+  CHECK(payload.is_response_ok());
+  CHECK(lab.read<std::uint64_t>(4096) == value);
+  payload.set_command(tlm::TLM_READ_COMMAND);
+  value = 0;
+  CHECK(platform.socket->transport_dbg(payload) == 8);
+  CHECK(value == 0x1122'3344'5566'7788);
+  tlm::tlm_dmi dmi;
+  REQUIRE(platform.socket->get_direct_mem_ptr(payload, dmi));
+  CHECK(std::memcmp(dmi.get_dmi_ptr() + (4096 - dmi.get_start_address()), &value, 8) == 0);
+  // The machine works on the page.
+  tlm::tlm_phase phase = tlm::BEGIN_REQ;
+  delay = sc_core::SC_ZERO_TIME;
+  payload.set_command(tlm::TLM_WRITE_COMMAND);
+  CHECK(platform.socket->nb_transport_fw(payload, phase, delay) == tlm::TLM_UPDATED);
+  run_until_idle();
+  CHECK(platform.answered);
+  CHECK(platform.taken_back > 0);
 }
 
 }  // namespace system_host_targets_test
