@@ -125,7 +125,7 @@ TEST_CASE("memories that answer by b_transport alone get the link's bandwidth in
         SimFixture fixture;
         Reports reports;
         std::unique_ptr<BusTarget> target;
-        if (kind == 0) target = std::make_unique<PlainMemory>("target");
+        if (kind == 0) target = std::make_unique<AnnotatingMemory>("target");
         if (kind == 1) target = std::make_unique<WaitingMemory>("target");
         if (kind == 2) target = std::make_unique<PhasedMemory>("target", Habit::withholds);
         if (kind == 3) target = std::make_unique<DeafMemory>("target");
@@ -204,7 +204,7 @@ TEST_CASE("a target's own time is waited for, in whatever form it tells of it", 
       CAPTURE(static_cast<int>(mode), kind);
       SimFixture fixture;
       std::unique_ptr<BusTarget> target;
-      if (kind == 0) target = std::make_unique<PlainMemory>("target");
+      if (kind == 0) target = std::make_unique<AnnotatingMemory>("target");
       if (kind == 1) target = std::make_unique<WaitingMemory>("target");
       if (kind == 2) target = std::make_unique<DeafMemory>("target");
       if (kind == 3) target = std::make_unique<ForgetfulMemory>("target");
@@ -409,7 +409,7 @@ TEST_CASE("no target takes harm from the question about atomics", "[host][HST-06
         if (kind == 0) target = std::make_unique<AssertingMemory>("target");
         if (kind == 1) target = std::make_unique<MisreadingMemory>("target");
         if (kind == 2) target = std::make_unique<RefusingCommandMemory>("target");
-        if (kind == 3) target = std::make_unique<PlainMemory>("target");
+        if (kind == 3) target = std::make_unique<AnnotatingMemory>("target");
         DmaBench bench(with([&](HubParams& params) {
                          params.dma_atomics = way;
                          params.dma_transport = DmaTransport::blocking;
@@ -594,7 +594,7 @@ TEST_CASE("what is in no window of its subcontext is refused, and told", "[host]
   for (const TimingMode mode : kModes) {
     CAPTURE(static_cast<int>(mode));
     SimFixture fixture;
-    PlainMemory target("target");
+    AnnotatingMemory target("target");
     DmaBench bench(HubParams(), mode, target);
     struct Driver : sc_core::sc_module {
       Driver(const sc_core::sc_module_name& name, Domain& domain)

@@ -73,17 +73,17 @@ class BusTarget : public sc_core::sc_module {
 // -- b_transport alone, behind a simple_target_socket -----------------------------------------------------------------
 
 // Adds its latency to the delay, and does not wait.
-class PlainMemory : public BusTarget {
+class AnnotatingMemory : public BusTarget {
  public:
-  explicit PlainMemory(const sc_core::sc_module_name& name) : BusTarget(name), socket("socket") {
-    socket.register_b_transport(this, &PlainMemory::take);
+  explicit AnnotatingMemory(const sc_core::sc_module_name& name) : BusTarget(name), socket("socket") {
+    socket.register_b_transport(this, &AnnotatingMemory::take);
   }
   Entry& entry() override { return socket; }
 
   unsigned look(Payload& payload) { return move(payload) == tlm::TLM_OK_RESPONSE ? payload.get_data_length() : 0; }
   virtual bool grant(Payload&, tlm::tlm_dmi&) { return false; }
 
-  tlm_utils::simple_target_socket<PlainMemory> socket;
+  tlm_utils::simple_target_socket<AnnotatingMemory> socket;
 
  protected:
   virtual void serve(Payload& payload, sc_core::sc_time& delay) {
@@ -99,16 +99,16 @@ class PlainMemory : public BusTarget {
 };
 
 // The same, and lets debuggers look.
-class DebuggableMemory : public PlainMemory {
+class DebuggableMemory : public AnnotatingMemory {
  public:
-  explicit DebuggableMemory(const sc_core::sc_module_name& name) : PlainMemory(name) {
-    socket.register_transport_dbg(static_cast<PlainMemory*>(this), &PlainMemory::look);
+  explicit DebuggableMemory(const sc_core::sc_module_name& name) : AnnotatingMemory(name) {
+    socket.register_transport_dbg(static_cast<AnnotatingMemory*>(this), &AnnotatingMemory::look);
   }
 };
 
-class WaitingMemory : public PlainMemory {
+class WaitingMemory : public AnnotatingMemory {
  public:
-  using PlainMemory::PlainMemory;
+  using AnnotatingMemory::AnnotatingMemory;
 
  protected:
   void serve(Payload& payload, sc_core::sc_time& delay) override {
@@ -119,9 +119,9 @@ class WaitingMemory : public PlainMemory {
 };
 
 // Waits as if there were no delay, and leaves it to others.
-class DeafMemory : public PlainMemory {
+class DeafMemory : public AnnotatingMemory {
  public:
-  using PlainMemory::PlainMemory;
+  using AnnotatingMemory::AnnotatingMemory;
 
  protected:
   void serve(Payload& payload, sc_core::sc_time&) override {
@@ -131,9 +131,9 @@ class DeafMemory : public PlainMemory {
 };
 
 // One at a time: the others wait in line.
-class NarrowMemory : public PlainMemory {
+class NarrowMemory : public AnnotatingMemory {
  public:
-  using PlainMemory::PlainMemory;
+  using AnnotatingMemory::AnnotatingMemory;
 
  protected:
   void serve(Payload& payload, sc_core::sc_time& delay) override {
@@ -149,9 +149,9 @@ class NarrowMemory : public PlainMemory {
 };
 
 // Cannot be called while it waits: it keeps what it works on in a member, and counts the calls that this spoils.
-class FragileMemory : public PlainMemory {
+class FragileMemory : public AnnotatingMemory {
  public:
-  using PlainMemory::PlainMemory;
+  using AnnotatingMemory::AnnotatingMemory;
   std::uint64_t broken = 0;
   bool intact() override { return broken == 0; }
 
@@ -169,9 +169,9 @@ class FragileMemory : public PlainMemory {
 };
 
 // Its own latency instead of the sum.
-class ForgetfulMemory : public PlainMemory {
+class ForgetfulMemory : public AnnotatingMemory {
  public:
-  using PlainMemory::PlainMemory;
+  using AnnotatingMemory::AnnotatingMemory;
 
  protected:
   void serve(Payload& payload, sc_core::sc_time& delay) override {
@@ -181,9 +181,9 @@ class ForgetfulMemory : public PlainMemory {
 };
 
 // Leaves the status as it finds it.
-class SilentStatusMemory : public PlainMemory {
+class SilentStatusMemory : public AnnotatingMemory {
  public:
-  using PlainMemory::PlainMemory;
+  using AnnotatingMemory::AnnotatingMemory;
 
  protected:
   void serve(Payload& payload, sc_core::sc_time& delay) override {
@@ -194,21 +194,21 @@ class SilentStatusMemory : public PlainMemory {
 
 // -- What becomes of commands that are neither read nor write ---------------------------------------------------------
 
-class AssertingMemory : public PlainMemory {
+class AssertingMemory : public AnnotatingMemory {
  public:
-  using PlainMemory::PlainMemory;
+  using AnnotatingMemory::AnnotatingMemory;
 
  protected:
   void serve(Payload& payload, sc_core::sc_time& delay) override {
     if (!payload.is_read() && !payload.is_write()) throw std::logic_error("a command that this memory does not have");
-    PlainMemory::serve(payload, delay);
+    AnnotatingMemory::serve(payload, delay);
   }
 };
 
 // What is no read is a write.
-class MisreadingMemory : public PlainMemory {
+class MisreadingMemory : public AnnotatingMemory {
  public:
-  using PlainMemory::PlainMemory;
+  using AnnotatingMemory::AnnotatingMemory;
 
  protected:
   void serve(Payload& payload, sc_core::sc_time& delay) override {
@@ -223,9 +223,9 @@ class MisreadingMemory : public PlainMemory {
   }
 };
 
-class RefusingCommandMemory : public PlainMemory {
+class RefusingCommandMemory : public AnnotatingMemory {
  public:
-  using PlainMemory::PlainMemory;
+  using AnnotatingMemory::AnnotatingMemory;
 
  protected:
   void serve(Payload& payload, sc_core::sc_time& delay) override {
@@ -233,23 +233,23 @@ class RefusingCommandMemory : public PlainMemory {
       payload.set_response_status(tlm::TLM_COMMAND_ERROR_RESPONSE);
       return;
     }
-    PlainMemory::serve(payload, delay);
+    AnnotatingMemory::serve(payload, delay);
   }
 };
 
 // -- Errors, and nothing at all ---------------------------------------------------------------------------------------
 
 // Refuses [first, last) with a status.
-class RefusingMemory : public PlainMemory {
+class RefusingMemory : public AnnotatingMemory {
  public:
   RefusingMemory(const sc_core::sc_module_name& name, tlm::tlm_response_status status)
-      : PlainMemory(name), status_(status) {}
+      : AnnotatingMemory(name), status_(status) {}
   std::uint64_t first = 0;
   std::uint64_t last = 0;
 
  protected:
   void serve(Payload& payload, sc_core::sc_time& delay) override {
-    PlainMemory::serve(payload, delay);
+    AnnotatingMemory::serve(payload, delay);
     const std::uint64_t address = payload.get_address();
     if (address + payload.get_data_length() > first && address < last) payload.set_response_status(status_);
   }
@@ -259,9 +259,9 @@ class RefusingMemory : public PlainMemory {
 };
 
 // Does not come back from accesses to [first, last) before `let_go`.
-class StuckMemory : public PlainMemory {
+class StuckMemory : public AnnotatingMemory {
  public:
-  using PlainMemory::PlainMemory;
+  using AnnotatingMemory::AnnotatingMemory;
   std::uint64_t first = 0;
   std::uint64_t last = 0;
   sc_core::sc_event let_go;  // those that are stuck come back
@@ -275,17 +275,17 @@ class StuckMemory : public PlainMemory {
       sc_core::wait(let_go);
       --stuck;
     }
-    PlainMemory::serve(payload, delay);
+    AnnotatingMemory::serve(payload, delay);
   }
 };
 
 // -- Direct pointers --------------------------------------------------------------------------------------------------
 
 // Grants pages of `page` bytes to whoever asks, and takes them back whenever it is told to.
-class DirectMemory : public PlainMemory {
+class DirectMemory : public AnnotatingMemory {
  public:
-  explicit DirectMemory(const sc_core::sc_module_name& name) : PlainMemory(name) {
-    socket.register_get_direct_mem_ptr(static_cast<PlainMemory*>(this), &PlainMemory::grant);
+  explicit DirectMemory(const sc_core::sc_module_name& name) : AnnotatingMemory(name) {
+    socket.register_get_direct_mem_ptr(static_cast<AnnotatingMemory*>(this), &AnnotatingMemory::grant);
   }
   bool reads = true;
   bool writes = true;
@@ -326,7 +326,7 @@ class DirectMemory : public PlainMemory {
 
  protected:
   void serve(Payload& payload, sc_core::sc_time& delay) override {
-    PlainMemory::serve(payload, delay);
+    AnnotatingMemory::serve(payload, delay);
     payload.set_dmi_allowed(hints);
   }
 
@@ -618,9 +618,9 @@ class SharedMemory : public BusTarget {
 };
 
 // Makes beats of 32 bytes of what comes in, each a transaction of its own for the memory behind.
-class SplittingMemory : public PlainMemory {
+class SplittingMemory : public AnnotatingMemory {
  public:
-  using PlainMemory::PlainMemory;
+  using AnnotatingMemory::AnnotatingMemory;
   static constexpr std::uint32_t kBeat = 32;
 
  protected:

@@ -206,7 +206,7 @@ const double kOneAtATime = 128.0 / 80;  // GB/s, at 80 ns a line
 
 TEST_CASE("memories that answer by b_transport", "[system][HST-06]") {
   const std::vector<Row> rows = {
-      {"adds its latency to the delay (`simple_target_socket`)", "works", make<PlainMemory>()},
+      {"adds its latency to the delay (`simple_target_socket`)", "works", make<AnnotatingMemory>()},
       {"the same, with debug transport", "works; ranges move by it in `fast` and `lt`", make<DebuggableMemory>()},
       {"waits inside b_transport", "works: as many calls are open as there are tags", make<WaitingMemory>()},
       {"waits, and leaves the delay to others", "works", make<DeafMemory>()},
@@ -435,7 +435,7 @@ TEST_CASE("hosts that are late, or early", "[system][HST-06]") {
   for (const char* const timing : kTimings) {
     CAPTURE(timing);
     SimFixture fixture;
-    PlainMemory target("target");
+    AnnotatingMemory target("target");
     TargetLab of({std::string("gpu.timing=") + timing}, target);
     Reports reports;
     Machine& m = of.machine();
