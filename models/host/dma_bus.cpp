@@ -250,7 +250,7 @@ std::optional<Cycle> DmaBus::move(tlm::tlm_command command, std::uint8_t subcont
 
 // The oldest ones of those that are out are late: they end with an error, or do not count as out any more.
 void DmaBus::give_up_late_ones() {
-  const sc_core::sc_time now = sc_core::sc_time_stamp() + domain_.delay_until(domain_.now());
+  const sc_core::sc_time now = sc_core::sc_time_stamp();
   sc_core::sc_time next = sc_core::sc_max_time();
   for (std::size_t i = 0; i < pool_.all().size(); ++i) {  // a listener may acquire others
     DmaPayload& payload = *pool_.all()[i];
@@ -275,7 +275,7 @@ void DmaBus::give_up_late_ones() {
       listener_.on_bus_settled(payload);
     }
   }
-  if (away_ + stale_ > 0 && next != sc_core::sc_max_time()) timer_.notify(next - sc_core::sc_time_stamp());
+  if (next != sc_core::sc_max_time()) timer_.notify(next - now);
   send_waiting();  // the channel may have been one of those
 }
 

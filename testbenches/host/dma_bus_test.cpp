@@ -275,6 +275,52 @@ TEST_CASE("an answer that never comes ends one request with an error, and no oth
   }
 }
 
+TEST_CASE("each request has the limit for itself, and those of before a reset as well", "[host][HST-06]") {
+  for (const TimingMode mode : kModes) {
+    CAPTURE(static_cast<int>(mode));
+    SimFixture fixture;
+    Reports reports;
+    StuckMemory target("target");
+    target.last = 64;
+    DmaBench bench(with([](HubParams& params) {
+                     params.dma_answer_limit = 20'000;
+                     params.dma_transport = DmaTransport::blocking;
+                   }),
+                   mode, target);
+    std::vector<std::uint32_t> lost;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      lost.push_back(bench.read(8 * i));
+      bench.run(5 * kUs);
+    }
+    const std::uint32_t good = bench.read(128);
+    bench.run(25 * kUs);
+    CHECK(bench.ok(good));
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      const DmaBench::Answer& answer = bench.answers[lost[i]];
+      CHECK((answer.count == 1 && answer.status == tlm::TLM_GENERIC_ERROR_RESPONSE));
+      CHECK(answer.when >= 20'000 + 5'000 * i);
+      CHECK(answer.when <= 20'000 + 5'000 * i + 600);
+    }
+    // Two more, and the reset between them: both are over 20 us after they were sent.
+    (void)bench.read(24);
+    bench.run(5 * kUs);
+    (void)bench.read(32);
+    bench.run(2 * kUs);
+    bench.hub.domain.reset();
+    bench.run(12 * kUs);
+    CHECK_FALSE(bench.hub.hub.settled());
+    CHECK(bench.stat("lost") == 3);
+    bench.run(3 * kUs);
+    CHECK(bench.stat("lost") == 4);
+    CHECK_FALSE(bench.hub.hub.settled());
+    bench.run(5 * kUs);
+    CHECK(bench.stat("lost") == 5);
+    CHECK(bench.hub.hub.settled());
+    CHECK(reports.infos() == 1);
+    CHECK_FALSE(sc_core::sc_pending_activity());
+  }
+}
+
 TEST_CASE("a reset recovers from answers that never come, and is over after the limit", "[host][HST-06]") {
   for (const TimingMode mode : kModes) {
     for (const int kind : {0, 1, 2}) {
