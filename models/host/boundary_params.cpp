@@ -47,6 +47,35 @@ void HubParams::describe(ParamTable<HubParams>& t) {
         "requests that are under way on the host's bus at a time", "PCIe base specification: tags of 8 bits");
   t.add("queue", &HubParams::queue, {Unit::count, 1, 65'536}, "requests of each client that wait in the hub",
         "assumption");
+  t.add_choice("dma_transport", &HubParams::dma_transport,
+               {{"automatic", DmaTransport::automatic},
+                {"blocking", DmaTransport::blocking},
+                {"nonblocking", DmaTransport::nonblocking}},
+               "how the DMA initiator calls the host's bus: b_transport from as many threads as there are calls, or "
+               "nb_transport; automatic: b_transport in lt, and elsewhere once the target accepts requests only with "
+               "their responses",
+               "HST-06");
+  t.add("dma_calls", &HubParams::dma_calls, {Unit::count, 1, 65'536},
+        "calls of b_transport that are open at a time; 1 for a target that cannot be called while it waits",
+        "as link_tags");
+  t.add("dma_direct", &HubParams::dma_direct,
+        "direct pointers (DMI) of the host's bus are asked for and used in the timings fast and lt", "HST-02");
+  t.add_choice("dma_incomplete", &HubParams::dma_incomplete,
+               {{"ok", IncompleteMeans::ok}, {"error", IncompleteMeans::error}},
+               "what a response on the host's bus means whose status nobody has set",
+               "HST-06: such targets are borne; memories of public platforms never set it");
+  t.add_choice("dma_atomics", &HubParams::dma_atomics,
+               {{"ask", AtomicOffer::ask}, {"offer", AtomicOffer::offer}, {"split", AtomicOffer::split}},
+               "how it is found out whether the host's memory carries atomics out as one: it is asked with a request "
+               "for a direct pointer, is offered each with TLM_IGNORE_COMMAND, or is not asked",
+               "HST-06: a question that harms no target");
+  t.add("dma_answer_limit", &HubParams::dma_answer_limit, {Unit::ns, 0.0, 1e9},
+        "until a request on the host's bus that is not answered ends with an error; 0: never",
+        "PCIe base specification: a completion time-out should not be shorter than 10 ms");
+  t.add("dma_requester", &HubParams::dma_requester, {Unit::count, 0, 0xFFFF},
+        "requester id (bus, device, function) that the DMA's extension carries", "assumption: the platform gives it");
+  t.add("host_windows", &HubParams::host_windows, {Unit::count, 1, 65'536},
+        "windows of the host's memory that all subcontexts together can be given", "assumption");
 }
 
 }  // namespace heddle::host

@@ -5,6 +5,7 @@
 
 #include "arch/gpu_observation.h"
 #include "arch/race_checker.h"
+#include "arch/memory_op.h"
 
 namespace heddle::host {
 
@@ -325,10 +326,13 @@ MemoryWindow::MemoryWindow(Device& device, BoundarySocket& socket, std::uint64_t
 
 tlm::tlm_response_status MemoryWindow::access(tlm::tlm_generic_payload& payload) {
   count(payload);
-  if (payload.get_command() == tlm::TLM_IGNORE_COMMAND) return tlm::TLM_OK_RESPONSE;
+  const bool ignored = payload.get_command() == tlm::TLM_IGNORE_COMMAND;
+  protocol::MemoryExtension* atomic = ignored ? atomic_of(payload) : nullptr;
+  if (ignored && atomic == nullptr) return tlm::TLM_OK_RESPONSE;
   const std::uint64_t address = relative_address(payload.get_address(), base_);
   const tlm::tlm_response_status wrong = validate(payload, address, size_);
   if (wrong != tlm::TLM_INCOMPLETE_RESPONSE) return wrong;
+  if (atomic != nullptr) return carry_out(*atomic, address);
   bool well = true;
   bool corrupt = false;
   for_each_run(payload, [&](std::uint32_t offset, std::uint32_t index, std::uint32_t count) {
@@ -342,6 +346,20 @@ tlm::tlm_response_status MemoryWindow::access(tlm::tlm_generic_payload& payload)
   if (corrupt) return tlm::TLM_GENERIC_ERROR_RESPONSE;  // as a non-blocking read
   // A hint only. Whoever was refused may ask again, later.
   payload.set_dmi_allowed(device_.grants_direct() && (!refused_ || sc_core::sc_time_stamp() != refused_at_));
+  return tlm::TLM_OK_RESPONSE;
+}
+
+// At once: nobody comes between.
+tlm::tlm_response_status MemoryWindow::carry_out(protocol::MemoryExtension& atomic, std::uint64_t address) {
+  if (address % kAtomicBytes != 0) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  std::uint64_t value = 0;
+  if (device_.corrupt_memory(address, kAtomicBytes)) return tlm::TLM_GENERIC_ERROR_RESPONSE;
+  if (!device_.read_memory(address, &value, kAtomicBytes)) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  protocol::AtomicLane& lane = atomic.lane[0];
+  lane.old = value;
+  value = arch::atomic_result(atomic.atomic, atomic.type, lane.old, lane.operand, lane.compare);
+  if (!device_.write_memory(address, &value, kAtomicBytes)) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  atomic.carried_out = true;
   return tlm::TLM_OK_RESPONSE;
 }
 
@@ -362,6 +380,10 @@ unsigned MemoryWindow::debug(tlm::tlm_generic_payload& payload) {
 
 bool MemoryWindow::grant(tlm::tlm_generic_payload& payload, tlm::tlm_dmi& dmi, bool refusing) {
   const std::uint64_t given = payload.get_address();
+  // Whoever asks with an atomic wants to know whether it would be carried out as one.
+  if (protocol::MemoryExtension* asked = refusing ? nullptr : atomic_of(payload); asked != nullptr) {
+    asked->carried_out = true;
+  }
   dmi.init();
   dmi.allow_none();
   dmi.set_start_address(given);

@@ -261,6 +261,7 @@ class MemoryWindow {
 
  private:
   void on_invalidate(std::uint64_t first, std::uint64_t last);
+  tlm::tlm_response_status carry_out(protocol::MemoryExtension& atomic, std::uint64_t address);
 
   Device& device_;
   BoundarySocket& socket_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "arch/address_map.h"
 #include "arch/byte_codec.h"
 #include "arch/memory_op.h"
@@ -41,6 +43,11 @@ tlm::tlm_response_status range_of_atomic(const MemoryExtension& atomic, std::uin
   return tlm::TLM_OK_RESPONSE;
 }
 
+// On the host's bus.
+std::uint64_t address_of_lane(tlm::tlm_generic_payload& request, std::uint32_t lane) {
+  return arch::line_of(arch::host_address(request.get_address())) + protocol::extension_of(request)->lane[lane].offset;
+}
+
 }  // namespace
 
 DmaPort::DmaPort(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HubParams& params)
@@ -48,11 +55,8 @@ DmaPort::DmaPort(const sc_core::sc_module_name& name, Domain& domain, const std:
       socket("socket"),
       params_(params),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),
-      link_(this->name(), domain, socket, params, stats_.stray, *this) {
-  if (heddle::has_costs(domain.mode())) return;
-  SC_HAS_PROCESS(DmaPort);
-  SC_THREAD(run);
-}
+      guard(domain, params.host_windows, stats_.refused),
+      link_(this->name(), domain, socket, params_, {stats_.stray, stats_.lost, stats_.direct}, *this) {}
 
 DmaPort::~DmaPort() = default;
 
@@ -87,7 +91,15 @@ void DmaPort::start(tlm::tlm_generic_payload& request, std::uint32_t token) {
   std::uint32_t first = 0;
   std::uint32_t bytes = 0;
   bool changes = false;
-  const tlm::tlm_response_status status = validate(request, first, bytes, changes);
+  tlm::tlm_response_status status = validate(request, first, bytes, changes);
+  const MemoryExtension* extension = protocol::extension_of(request);
+  const bool atomic = is_atomic(extension);
+  const std::uint64_t begin_at =
+      (atomic ? arch::line_of(request.get_address()) : request.get_address()) + first;  // unified
+  if (status == tlm::TLM_OK_RESPONSE && bytes > 0 &&
+      !guard.lets_pass(extension, begin_at, bytes, !changes || atomic, changes)) {
+    status = tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  }
   if (status != tlm::TLM_OK_RESPONSE || bytes == 0) {
     if (status != tlm::TLM_OK_RESPONSE) stats_.errors.add();
     done_(token, status);
@@ -99,10 +111,8 @@ void DmaPort::start(tlm::tlm_generic_payload& request, std::uint32_t token) {
   job.request = &request;
   job.token = token;
   job.since = now();
-  const std::uint64_t address = arch::host_address(request.get_address());
-  const bool atomic = is_atomic(protocol::extension_of(request));
-  job.address = (atomic ? arch::line_of(address) : address) + first;
-  if (atomic) job.step = Step::probe;
+  job.address = arch::host_address(begin_at);
+  if (atomic) job.step = Step::offer;
   if (!order_.enter(number, job.address, bytes, changes)) {
     stats_.held.add();
     return;
@@ -123,6 +133,9 @@ DmaPayload& DmaPort::part(std::uint32_t number, tlm::tlm_command command, std::u
   DmaPayload& payload = link_.add();
   payload.aim(command, address, bytes);
   payload.job = number;
+  const MemoryExtension* extension = protocol::extension_of(*jobs_[number].request);
+  payload.requester.requester = static_cast<std::uint16_t>(params_.dma_requester);
+  payload.requester.pasid = extension == nullptr ? 0 : extension->subcontext;
   ++jobs_[number].parts;
   return payload;
 }
@@ -147,16 +160,19 @@ void DmaPort::begin_plain(std::uint32_t number) {
   }
 }
 
-std::uint64_t DmaPort::lane_address(const Job& job) const {
-  const MemoryExtension& atomic = *protocol::extension_of(*job.request);
-  return arch::line_of(arch::host_address(job.request->get_address())) + atomic.lane[job.lane].offset;
-}
-
 // One value after the other.
 void DmaPort::begin_lane(std::uint32_t number) {
-  Job& job = jobs_[number];
-  if (!ignorant_.has(lane_address(job))) return ask_lane(number);
-  read_lane(number);
+  const Job& job = jobs_[number];
+  const std::uint64_t address = address_of_lane(*job.request, job.lane);
+  AtomicRegions::Verdict verdict = atomics_.at(address);
+  if (params_.dma_atomics == AtomicOffer::split) verdict = AtomicRegions::Verdict::ignores;
+  if (verdict == AtomicRegions::Verdict::unknown && params_.dma_atomics == AtomicOffer::ask) {
+    const bool known = link_.bus().direct().carries_out(*protocol::extension_of(*job.request), address);
+    atomics_.note(address, known);
+    verdict = known ? AtomicRegions::Verdict::knows : AtomicRegions::Verdict::ignores;
+  }
+  if (verdict == AtomicRegions::Verdict::ignores) return read_lane(number);
+  offer_lane(number, verdict == AtomicRegions::Verdict::knows);
 }
 
 // The first half of an atomic that nobody carries out as one.
@@ -164,14 +180,25 @@ void DmaPort::read_lane(std::uint32_t number) {
   Job& job = jobs_[number];
   job.step = Step::read;
   stats_.split_atomics.add();
-  part(number, tlm::TLM_READ_COMMAND, lane_address(job), arch::bytes_of(protocol::extension_of(*job.request)->type));
+  report_dma(split_reported_, sc_core::SC_INFO,
+             fmt::format("{}: an atomic at {:#x} is a read and a write, as nobody there says that it carries atomics "
+                         "out: other masters can come between the two (gpu.hub.dma_atomics)",
+                         name(), address_of_lane(*job.request, job.lane)));
+  part(number, tlm::TLM_READ_COMMAND, address_of_lane(*job.request, job.lane),
+       arch::bytes_of(protocol::extension_of(*job.request)->type));
 }
 
-void DmaPort::ask_lane(std::uint32_t number) {
+// Who is not known to understand it gets no bytes that he could take for those of a write.
+void DmaPort::offer_lane(std::uint32_t number, bool known) {
   Job& job = jobs_[number];
   const MemoryExtension& atomic = *protocol::extension_of(*job.request);
-  job.step = Step::probe;
-  DmaPayload& payload = part(number, tlm::TLM_IGNORE_COMMAND, lane_address(job), arch::bytes_of(atomic.type));
+  job.step = Step::offer;
+  DmaPayload& payload =
+      part(number, tlm::TLM_IGNORE_COMMAND, address_of_lane(*job.request, job.lane), arch::bytes_of(atomic.type));
+  if (!known) {
+    payload.set_data_length(0);
+    payload.set_streaming_width(0);
+  }
   payload.data.fill(0);
   MemoryExtension& asked = payload.extension;
   asked.action = MemoryAction::atomic;
@@ -188,9 +215,7 @@ void DmaPort::on_dma_answer(DmaPayload& payload) {
   const std::uint32_t number = payload.job;
   Job& job = jobs_[number];
   HEDDLE_CHECK(jobs_.holds(number) && job.parts > 0, "an answer of the host's bus for a request that is over");
-  tlm::tlm_response_status status = payload.get_response_status();
-  // A target that has done nothing with it is no less an error.
-  if (status == tlm::TLM_INCOMPLETE_RESPONSE) status = tlm::TLM_GENERIC_ERROR_RESPONSE;
+  const tlm::tlm_response_status status = payload.get_response_status();
   --job.parts;
   if (job.step == Step::plain) {
     if (status != tlm::TLM_OK_RESPONSE) {
@@ -221,11 +246,12 @@ void DmaPort::finish_lane(std::uint32_t number, DmaPayload& payload, tlm::tlm_re
   MemoryExtension& atomic = *protocol::extension_of(*job.request);
   protocol::AtomicLane& lane = atomic.lane[job.lane];
   const std::uint32_t bytes = arch::bytes_of(atomic.type);
-  if (job.step == Step::probe && !payload.extension.carried_out) {
-    // Not carried out. After an error only this one is split: the target may know others.
-    if (status == tlm::TLM_OK_RESPONSE) ignorant_.add(lane_address(job));
-    read_lane(number);
-    return;
+  if (job.step == Step::offer) {
+    // An address that does not exist says nothing about those nearby.
+    const bool known = payload.extension.carried_out;
+    if (known || status != tlm::TLM_ADDRESS_ERROR_RESPONSE)
+      atomics_.note(address_of_lane(*job.request, job.lane), known);
+    if (!known) return read_lane(number);
   }
   if (status != tlm::TLM_OK_RESPONSE) {
     job.status = status;
@@ -235,10 +261,11 @@ void DmaPort::finish_lane(std::uint32_t number, DmaPayload& payload, tlm::tlm_re
     lane.old = arch::load_number(payload.data.data(), bytes);
     const std::uint64_t value = arch::atomic_result(atomic.atomic, atomic.type, lane.old, lane.operand, lane.compare);
     job.step = Step::write;
-    arch::store_number(part(number, tlm::TLM_WRITE_COMMAND, lane_address(job), bytes).data.data(), bytes, value);
+    arch::store_number(part(number, tlm::TLM_WRITE_COMMAND, address_of_lane(*job.request, job.lane), bytes).data.data(),
+                       bytes, value);
     return;
   }
-  if (job.step == Step::probe) {
+  if (job.step == Step::offer) {
     stats_.atomics.add();
     lane.old = payload.extension.lane[0].old;
   }
@@ -259,15 +286,20 @@ void DmaPort::end_job(std::uint32_t number) {
 bool DmaPort::move(RangeMove& range) {
   const std::uint64_t address = arch::host_address(range.address);
   if (!bound() || !link_.takes(range) || order_.touches(address, range.bytes)) return false;
+  // What is refused is refused line by line, so that it is told which.
+  if (guard.windows().allowed(range.subcontext, range.address, range.bytes, !range.write, range.write) != range.bytes) {
+    return false;
+  }
   if (range.write && range.zeros) std::fill_n(range.data, range.bytes, std::uint8_t{0});
   const tlm::tlm_command command = range.write ? tlm::TLM_WRITE_COMMAND : tlm::TLM_READ_COMMAND;
-  if (debug(command, address, range.data, range.bytes) != range.bytes) return false;
+  const auto target = link_.bus().move(command, range.subcontext, address, range.data, range.bytes);
+  if (!target) return false;
   if (!range.write) {
     range.zeros = std::all_of(range.data, range.data + range.bytes, [](std::uint8_t byte) { return byte == 0; });
   }
   (range.write ? stats_.written_bytes : stats_.read_bytes).add(range.bytes);
   const Cycle start = range.first;
-  link_.go_out(range, params_.queue);
+  link_.go_out(range, params_.queue, *target);
   stats_.latency.add(range.first + link_.latency() - start, range.bytes / arch::kLineBytes);
   return true;
 }
@@ -276,24 +308,24 @@ void DmaPort::begin_freed() {
   for (const std::uint32_t next : freed_) begin(next);
 }
 
+// Its bytes may still be read or written: nobody can know.
+void DmaPort::on_dma_lost(DmaPayload& payload) {
+  const std::uint32_t number = payload.job;
+  jobs_[number].status = tlm::TLM_GENERIC_ERROR_RESPONSE;
+  if (--jobs_[number].parts == 0) end_job(number);
+  link_.pump();
+}
+
 // A write of before a reset is over: others may go to its bytes now.
 void DmaPort::on_dma_settled(DmaPayload& payload) {
   freed_.clear();
   if (payload.changes) order_.leave(payload.job, payload.place, freed_);
-  payload.release();
   begin_freed();
   link_.pump();
 }
 
 unsigned DmaPort::debug(tlm::tlm_command command, std::uint64_t address, std::uint8_t* data, std::uint32_t bytes) {
-  if (!bound()) return 0;
-  tlm::tlm_generic_payload payload;
-  payload.set_command(command);
-  payload.set_address(address);
-  payload.set_data_ptr(data);
-  payload.set_data_length(bytes);
-  payload.set_streaming_width(bytes);
-  return std::min(socket->transport_dbg(payload), bytes);
+  return bound() ? link_.bus().direct().debug(command, 0, address, data, bytes) : 0;
 }
 
 // What the target still has may change its memory at any time: it keeps its place in the order, with a number that no
@@ -306,7 +338,8 @@ void DmaPort::reset() {
     if (payload.changes) order_.enter(payload.job, payload.place, payload.place_bytes, true);
   });
   jobs_.clear();
-  ignorant_.clear();
+  atomics_.clear();
+  guard.reset();
 }
 
 }  // namespace heddle::host

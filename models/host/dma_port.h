@@ -1,16 +1,15 @@
-// The DMA initiator: the device's boundary to the host's memory (HST-01, HST-02).
+// The DMA initiator: the device's boundary to the host's memory (HST-01, HST-02, HST-06).
 //
 // What goes out are plain reads and writes of at most 128 bytes, without byte enables: a write with holes becomes
-// several. All forms of answer that the base protocol allows are understood. In `lt` a thread carries them out one
-// after the other with b_transport, in which the target may wait.
+// several. Every payload says whose request it is (host/dma_requester.h), and subcontexts reach what they have been
+// given (host/host_windows.h).
 //
-// Atomics. A target that knows the protocol's extension carries an atomic out as one; what it is asked with is a
-// command to be ignored for everybody else. Where it is ignored, or refused, the atomic is a read and a write, which no
-// access of this device to the same bytes comes between. Who has ignored it is not asked again for addresses nearby; an
-// error says nothing about the next one.
+// Atomics. A target that says that it knows the protocol's extension carries an atomic out as one; what it gets is a
+// command to be ignored for everybody else. Elsewhere the atomic is a read and a write, which no access of this device
+// to the same bytes comes between. What has become clear holds for addresses nearby, until a reset.
 //
 // A reset does not reach the outside: writes that it has may still take effect. Later accesses to the same bytes wait
-// for them, and settled() says when the last one is over.
+// for them, and settled() says when the last one is over, or counts as lost.
 #pragma once
 
 #include <functional>
@@ -23,12 +22,13 @@
 #include "host/dma_link.h"
 #include "host/dma_port_order.h"
 #include "host/dma_port_payload.h"
+#include "host/window_guard.h"
 
 namespace heddle::host {
 
 class DmaPort : public Block, private DmaLink::Listener {
  public:
-  using Socket = DmaLink::Socket;
+  using Socket = DmaBus::Socket;
 
   DmaPort(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HubParams& params);
   ~DmaPort() override;
@@ -44,27 +44,27 @@ class DmaPort : public Block, private DmaLink::Listener {
   void on_done(std::function<void(std::uint32_t token, tlm::tlm_response_status status)> done) {
     done_ = std::move(done);
   }
-  // Of the host window; the target moves them as for a debugger, and takes as long as for the last read or write that
-  // it was sent (RangeTarget). So one of these has to go first.
+  // Of the host window: through a direct pointer, or as for a debugger, and then the target takes as long as for the
+  // last read or write that it was sent (RangeTarget). So one of these has to go first.
   bool move(RangeMove& range);
   void come_back(RangeMove& range) { link_.come_back(range); }
   // Without time: bytes of the host's bus. The bytes done.
   unsigned debug(tlm::tlm_command command, std::uint64_t address, std::uint8_t* data, std::uint32_t bytes);
 
   bool idle() const { return jobs_.in_use() == 0; }
-  // The target has nothing any more of before the last reset.
-  bool settled() const { return link_.settled(); }
+  // Nothing of before the last reset is expected from the target any more.
+  bool settled() const { return link_.bus().settled(); }
   // Payloads that are not free, those of before a reset included.
-  std::size_t payloads() const { return link_.payloads(); }
+  std::size_t payloads() const { return link_.bus().payloads(); }
 
   void on_event(std::uint32_t, std::uint64_t) override {}
   // Payloads that the target has stay alive until it gives them back; a request that it has not accepted yet keeps the
   // channel busy until it does.
   void reset() override;
-  void collect_waits(WaitGraph& graph) const override { link_.collect_waits(graph, path()); }
+  void collect_waits(WaitGraph& graph) const override { link_.bus().collect_waits(graph, path()); }
 
  private:
-  enum class Step : std::uint8_t { plain, probe, read, write };
+  enum class Step : std::uint8_t { plain, offer, read, write };
 
   struct Job {
     tlm::tlm_generic_payload* request = nullptr;
@@ -84,6 +84,9 @@ class DmaPort : public Block, private DmaLink::Listener {
     Counter& split_atomics = counter("split_atomics", "values", "atomics that became a read and a write");
     Counter& held = counter("held", "requests", "requests that waited for an earlier one to the same bytes");
     Counter& errors = counter("errors", "requests", "requests that ended with an error");
+    Counter& direct = counter("direct", "accesses", "accesses, lines of ranges among them, through direct pointers");
+    Counter& refused = counter("refused", "requests", "requests that were in no window of their subcontext's");
+    Counter& lost = counter("lost", "requests", "requests whose answer has not come in time");
     Counter& stray = counter("stray", "calls", "calls of the target that belong to no request of ours: ignored");
     Histogram& latency = histogram("latency", "cycles", "from a request's start to its end");
   };
@@ -94,24 +97,30 @@ class DmaPort : public Block, private DmaLink::Listener {
   void begin(std::uint32_t number);
   void begin_plain(std::uint32_t number);
   void begin_lane(std::uint32_t number);
-  void ask_lane(std::uint32_t number);
+  void offer_lane(std::uint32_t number, bool known);
   void read_lane(std::uint32_t number);
-  std::uint64_t lane_address(const Job& job) const;
   DmaPayload& part(std::uint32_t number, tlm::tlm_command command, std::uint64_t address, std::uint32_t bytes);
   void begin_freed();
   void finish_lane(std::uint32_t number, DmaPayload& payload, tlm::tlm_response_status status);
   void finish_read(const Job& job, const DmaPayload& payload);
   void end_job(std::uint32_t number);
   void on_dma_answer(DmaPayload& payload) override;
+  void on_dma_lost(DmaPayload& payload) override;
   void on_dma_settled(DmaPayload& payload) override;
-  void run() { link_.run(); }  // the thread of `lt`
 
   const HubParams params_;
   Statistics stats_;
+
+ public:
+  // Who may reach what. A request that may not gets an address error.
+  WindowGuard guard;
+
+ private:
   DmaLink link_;
   std::function<void(std::uint32_t, tlm::tlm_response_status)> done_;
   DmaOrder order_;
-  IgnorantRegions ignorant_;
+  AtomicRegions atomics_;
+  bool split_reported_ = false;
   IndexPool<Job> jobs_;
   std::vector<std::uint32_t> freed_;
 };

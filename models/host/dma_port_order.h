@@ -71,20 +71,4 @@ class DmaOrder {
   std::array<std::vector<Access>, 256> lines_;
 };
 
-// Where atomics have been ignored. One bus can lead to targets that know them and to others. It may forget: then the
-// target is asked again.
-class IgnorantRegions {
- public:
-  static constexpr std::uint64_t kBytes = 4096;
-
-  bool has(std::uint64_t address) const { return place(address) == address / kBytes + 1; }
-  void add(std::uint64_t address) { numbers_[address / kBytes % numbers_.size()] = address / kBytes + 1; }
-  void clear() { numbers_ = {}; }
-
- private:
-  std::uint64_t place(std::uint64_t address) const { return numbers_[address / kBytes % numbers_.size()]; }
-
-  std::array<std::uint64_t, 256> numbers_{};  // plus one; 0: none
-};
-
 }  // namespace heddle::host

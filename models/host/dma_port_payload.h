@@ -9,6 +9,7 @@
 #include <tlm>
 
 #include "common/cycle.h"
+#include "host/dma_requester.h"
 #include "protocol/memory_request.h"
 
 namespace heddle::host {
@@ -19,17 +20,21 @@ class DmaPayload final : public tlm::tlm_generic_payload {
     free,
     inside,  // of the device
     away,    // the target has it and owes its response
-    stale,   // the same, and nobody wants the response any more
+    stale,   // the same, of before a reset: it may still take effect
+    lost,    // the same, and nobody expects the response any more
   };
 
-  explicit DmaPayload(tlm::tlm_mm_interface* pool) : tlm::tlm_generic_payload(pool) {}
-  ~DmaPayload() override { forget_extension(); }
+  explicit DmaPayload(tlm::tlm_mm_interface* pool) : tlm::tlm_generic_payload(pool) { set_extension(&requester); }
+  ~DmaPayload() override {
+    forget_extension();
+    clear_extension(&requester);
+  }
   DmaPayload(const DmaPayload&) = delete;
   DmaPayload& operator=(const DmaPayload&) = delete;
 
   // Complete and correct in every field (HST-02).
   void aim(tlm::tlm_command command, std::uint64_t address, std::uint32_t bytes) {
-    sent = kNever;
+    called = false;
     place = address;
     place_bytes = bytes;
     changes = command != tlm::TLM_READ_COMMAND;
@@ -59,9 +64,12 @@ class DmaPayload final : public tlm::tlm_generic_payload {
   std::uint64_t place = 0;        // its address when it left: who passes it on may change the payload's
   std::uint32_t place_bytes = 0;  // and its length
   bool changes = false;           // the target's memory
-  Cycle sent = kNever;            // to the target
+  bool called = false;            // it goes with b_transport
+  Cycle sent = 0;                 // to the target
+  sc_core::sc_time deadline;      // its answer counts as lost then
   std::array<std::uint8_t, arch::kLineBytes> data{};
   protocol::MemoryExtension extension;
+  DmaRequester requester;
 
  private:
   bool extended_ = false;

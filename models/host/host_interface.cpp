@@ -126,11 +126,11 @@ HostInterface::HostInterface(const sc_core::sc_module_name& name, Domain& domain
       share_out("share_out", domain, params.doorbell, kUnlimitedCredits),
       query_out("query_out", domain, params.doorbell, kUnlimitedCredits),  // one at a time
       answer_in("answer_in", domain, 0),
+      window_out("window_out", domain, params.doorbell, kUnlimitedCredits),
       memory_out("memory_out", domain),
       params_(params),
       device_(device),
       register_cycles_(domain.clock().cycles_for_ns(params.register_latency)),
-      register_delay_(params.register_latency, sc_core::SC_NS),
       aperture_delay_(params.aperture_latency, sc_core::SC_NS),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),
       bar0_("bar0", domain, *this, kBar0),
@@ -142,9 +142,9 @@ HostInterface::HostInterface(const sc_core::sc_module_name& name, Domain& domain
       memory_(device, bar1_, params.bar1, identity.memory, aperture_delay_,
               {stats_.aperture_accesses, stats_.aperture_bytes}) {
   aperture_.connect(bar1_);
-  event_in.on_packet<HostInterface, &HostInterface::on_queue_event>(*this);
-  copy_done_in.on_packet<HostInterface, &HostInterface::on_copy_done>(*this);
-  answer_in.on_packet<HostInterface, &HostInterface::on_answer>(*this);
+  event_in.on_packet<HostInterface, &HostInterface::on_news<protocol::QueueEventPacket>>(*this);
+  copy_done_in.on_packet<HostInterface, &HostInterface::on_news<protocol::CopyDonePacket>>(*this);
+  answer_in.on_packet<HostInterface, &HostInterface::on_news<protocol::OccupancyAnswerPacket>>(*this);
   SC_HAS_PROCESS(HostInterface);
   SC_METHOD(drive_irq);
   sensitive << interrupt_.event();
@@ -198,7 +198,7 @@ void HostInterface::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t
   if (socket == kBar0) {
     const Cycle begin = std::max(domain_.cycle_after(delay), now());
     payload.set_response_status(access(payload, begin + register_cycles_));
-    delay += register_delay_;
+    delay += sc_core::sc_time(params_.register_latency, sc_core::SC_NS);
     reset_control_.carry_out(device_);
     return;
   }
@@ -281,6 +281,12 @@ std::uint64_t HostInterface::live(RegisterId id) const {
 void HostInterface::on_copy_done(const protocol::CopyDonePacket& packet, std::uint32_t /*index*/) {
   file_.take(packet);
   follow_level();
+}
+
+void HostInterface::change_windows(const protocol::HostWindowPacket& packet) {
+  last_command_ = std::max(last_command_, commands_leave_);
+  progress();
+  if (window_out.links() > 0) window_out.send_at(last_command_, packet);
 }
 
 void HostInterface::note_fault() {

@@ -131,13 +131,17 @@ class HostInterface : public Block, private BoundaryOwner, private RegisterEffec
   PacketOut<protocol::SubcontextPacket> share_out;      // to task management; may stay unbound: changes are lost then
   PacketOut<protocol::OccupancyQueryPacket> query_out;  // to task management; unbound: no answers
   PacketIn<protocol::OccupancyAnswerPacket> answer_in;
-  MemoryOut memory_out;  // to the memory hub
+  PacketOut<protocol::HostWindowPacket> window_out;  // to the memory hub; may stay unbound
+  MemoryOut memory_out;                              // to the memory hub
 
   // A kernel has faulted, whoever brought it: the interrupt `fault`, and FAULT_COUNT. (QueueEvent::fault counts in
   // QUEUE_FAULTS and raises the same interrupt.)
   void note_fault();
   // A copy has met an error, whoever sent it: the COPY_FAULT registers. The interrupt comes with the copy's own error.
   void note_copy_fault(const CopyFault& fault) { file_.take(fault); }
+
+  // A request was in no window of its subcontext's: the WINDOW_FAULT registers. Whoever asked gets an error.
+  void note_window_fault(const WindowFault& fault) { file_.take(fault); }
 
   // A change of how the machine is shared was refused: the SHARE_REFUSED registers.
   void note_share_refused(protocol::ShareRefusal why) { file_.note_share_refused(why); }
@@ -181,13 +185,16 @@ class HostInterface : public Block, private BoundaryOwner, private RegisterEffec
   void start_copy(const protocol::CopyRequestPacket& packet) override;
   void share(const protocol::SubcontextPacket& packet) override;
   void ask(const protocol::OccupancyQueryPacket& query) override;
+  void change_windows(const protocol::HostWindowPacket& packet) override;
   void soft_reset() override { reset_control_.request(); }
   std::uint64_t live(RegisterId id) const override;
 
-  void on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t index);
-  void on_copy_done(const protocol::CopyDonePacket& packet, std::uint32_t index);
-
-  void on_answer(const protocol::OccupancyAnswerPacket& packet, std::uint32_t index);
+  // What registers show has changed.
+  template <class Packet>
+  void on_news(const Packet& packet, std::uint32_t /*index*/) {
+    file_.take(packet);
+    follow_level();
+  }
 
   tlm::tlm_response_status access(tlm::tlm_generic_payload& payload, Cycle end);
   void follow_level();
@@ -195,7 +202,6 @@ class HostInterface : public Block, private BoundaryOwner, private RegisterEffec
   const HostParams params_;
   Device& device_;
   const Cycle register_cycles_;
-  const sc_core::sc_time register_delay_;
   const sc_core::sc_time aperture_delay_;
   Statistics stats_;
   BoundarySocket bar0_;

@@ -100,7 +100,10 @@ class Port : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> {
     perform(storage_, payload);
     delay += latency_;
   }
+  // Refused; but whoever asks with an atomic wants to know whether it would be carried out as one.
   bool get_direct_mem_ptr(tlm::tlm_generic_payload& payload, tlm::tlm_dmi& dmi) override {
+    MemoryExtension* asked = protocol::extension_of(payload);
+    if (asked != nullptr && asked->action == MemoryAction::atomic) asked->carried_out = true;
     dmi.init();
     dmi.set_start_address(payload.get_address());
     dmi.set_end_address(payload.get_address());

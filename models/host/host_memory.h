@@ -13,7 +13,8 @@ namespace heddle::host {
 
 // `ports` target sockets that see the same bytes, from address 0 to `bytes`. Base protocol: blocking with the latency
 // as delay, non-blocking with BEGIN_RESP after it, debug; errors as responses. No DMI: devices share it. Knows the
-// protocol's extension: atomics and reductions are carried out as one (protocol/memory_request.h).
+// protocol's extension: atomics and reductions are carried out as one (protocol/memory_request.h), and a request for a
+// direct pointer that brings an atomic gets `carried_out` for an answer.
 class HostMemory : public sc_core::sc_module {
  public:
   HostMemory(const sc_core::sc_module_name& name, std::uint64_t bytes, const sc_core::sc_time& latency,

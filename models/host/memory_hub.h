@@ -61,17 +61,15 @@ class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget 
   // requests to device memory wait behind one that waits for its page. Without a mapping, or if it may not be written,
   // the response is an error with MemoryExtension::unmapped. Addresses of the host's window, blocking calls and debug
   // accesses are not translated.
-  PacketOut<protocol::TranslatePacket>& translate_out() { return translator().translate_out; }
-  PacketIn<protocol::TranslatedPacket>& translated_in() { return translator().translated_in; }
-  PacketIn<protocol::InvalidateTlbPacket>& invalidate_in() { return translator().invalidate_in; }
+  HubTranslator& translator();
 
-  // The boundary: plain reads and writes on the host's bus, complete and correct in every field. In `at` it speaks
-  // nb_transport, in `lt` a thread of its own calls b_transport (which may wait). An atomic goes out first as
-  // TLM_IGNORE_COMMAND with the protocol's extension; if the target knows it (HostMemory does), it is done there, else
-  // as a read and a write: others can then come between the two. The hub remembers, by regions of 4 KiB and until a
-  // reset, where it was ignored; after an error it asks again. Accesses of this device to the same bytes never pass an
-  // atomic of it.
+  // The boundary: plain reads and writes on the host's bus, complete and correct in every field (host/dma_bus.h says
+  // how they are called). An atomic is carried out by the target as one if that says that it can (HostMemory does),
+  // else as a read and a write: others can then come between the two. Accesses of this device to the same bytes never
+  // pass an atomic of it.
   DmaPort::Socket& dma() { return dma_.socket; }
+  // Who reaches what there (HST-06): its window_in, and whom it tells of what it has refused.
+  DmaPort& dma_port() { return dma_; }
 
   // Nothing is inside or on its way.
   bool idle() const;
@@ -122,7 +120,6 @@ class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget 
         histogram("device_latency", "cycles", "from the start of a request to device memory to its response");
   };
 
-  HubTranslator& translator();
   // Clients.
   bool on_request(tlm::tlm_generic_payload& payload, std::uint32_t client, Cycle arrival);
   void on_client_room(std::uint32_t client, Cycle) { send_responses(client); }

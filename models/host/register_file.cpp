@@ -19,6 +19,15 @@ using protocol::QueueState;
 
 constexpr std::uint64_t kLowHalf = 0xFFFF'FFFF;
 
+// What a command has become goes to the machine, if it is any good.
+template <class Packet>
+RegisterResult pass_on(const std::optional<Packet>& packet, RegisterEffects& effects,
+                       void (RegisterEffects::*effect)(const Packet&)) {
+  if (!packet) return RegisterResult::refused;
+  (effects.*effect)(*packet);
+  return RegisterResult::ok;
+}
+
 }  // namespace
 
 std::uint64_t ShareRegisters::key_of(RegisterId id) const {
@@ -203,12 +212,50 @@ void AgentRegisters::show(std::uint32_t queue) {
   }
 }
 
+std::optional<protocol::HostWindowPacket> WindowRegisters::command(std::uint64_t command) {
+  using What = protocol::HostWindowPacket::What;
+  protocol::HostWindowPacket packet;
+  switch (command) {
+    case kWindowOpen:
+      packet.what = What::open;
+      break;
+    case kWindowClose:
+      packet.what = What::close;
+      break;
+    case kWindowIsolate:
+      packet.what = What::isolate;
+      break;
+    case kWindowShare:
+      packet.what = What::share;
+      break;
+    default:
+      return std::nullopt;
+  }
+  packet.subcontext = static_cast<std::uint8_t>(values_.at(Id::window_subcontext));
+  packet.address = values_.at(Id::window_address);
+  packet.bytes = values_.at(Id::window_bytes);
+  packet.reads = (values_.at(Id::window_rights) & kWindowReads) != 0;
+  packet.writes = (values_.at(Id::window_rights) & kWindowWrites) != 0;
+  if (!windows_.change(packet)) return std::nullopt;
+  values_.at(Id::window_isolated) = windows_.isolated() ? 1 : 0;
+  values_.at(Id::window_count) = windows_.count();
+  return packet;
+}
+
+void WindowRegisters::take(const WindowFault& fault) {
+  values_.at(Id::window_fault_count) = (values_.at(Id::window_fault_count) + 1) & kLowHalf;
+  values_.at(Id::window_fault_address) = fault.address;
+  values_.at(Id::window_fault_subcontext) = fault.subcontext;
+  values_.at(Id::window_fault_access) = fault.write ? 1 : 0;
+}
+
 RegisterFile::RegisterFile(const DeviceIdentity& identity, std::uint32_t event_fifo, RegisterEffects& effects)
     : identity_(identity),
       effects_(effects),
       shares_(values_),
       query_(values_, identity_.limits),
       agents_(values_),
+      windows_(values_, identity.host_windows),
       events_(event_fifo) {
   HEDDLE_CHECK(identity.queues <= protocol::kMaxQueues, "more queues than the registers have room for");
   reset();
@@ -230,6 +277,7 @@ void RegisterFile::reset() {
   latch_ = {};
   shares_.reset();
   doorbells_ = {};
+  windows_.reset();
   opened_at_ = {};
   agents_.reset();
 }
@@ -359,7 +407,9 @@ RegisterResult RegisterFile::act(const RegisterPlace& place, std::uint32_t bytes
     case Id::copy_command:
       return command_copy(place.index, value);
     case Id::share_command:
-      return command_share(value);
+      return pass_on(shares_.command(value), effects_, &RegisterEffects::share);
+    case Id::window_command:
+      return pass_on(windows_.command(value), effects_, &RegisterEffects::change_windows);
     case Id::query_command:
       return command_query(value);
     case Id::agent_take:
@@ -413,8 +463,10 @@ RegisterResult RegisterFile::command_queue(std::uint32_t queue, std::uint64_t va
 RegisterResult RegisterFile::command_copy(std::uint32_t channel, std::uint64_t value) {
   const std::uint64_t kind = values_.at(Id::copy_kind, channel);
   const auto known = register_of(Id::copy_kind).values->count;
-  if (value != kCopyStart || kind >= known || values_.at(Id::copy_state, channel) == kCopyBusy)
+  if (value != kCopyStart || kind >= known || values_.at(Id::copy_state, channel) == kCopyBusy ||
+      values_.at(Id::copy_subcontext, channel) >= arch::kSubcontexts) {
     return RegisterResult::refused;
+  }
   protocol::CopyRequestPacket packet;
   packet.tag = channel;
   packet.kind = static_cast<protocol::CopyKind>(kind);
@@ -438,13 +490,6 @@ RegisterResult RegisterFile::end_agent(std::uint32_t queue, std::uint64_t status
   if (!agents_.end(queue, packet.index)) return RegisterResult::refused;
   packet.status = static_cast<std::uint32_t>(status);
   effects_.queue_command(packet);
-  return RegisterResult::ok;
-}
-
-RegisterResult RegisterFile::command_share(std::uint64_t command) {
-  const auto packet = shares_.command(command);
-  if (!packet) return RegisterResult::refused;
-  effects_.share(*packet);
   return RegisterResult::ok;
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "arch/sm_limits.h"
+#include "host/host_windows.h"
 #include "host/register_table.h"
 #include "protocol/host_packet.h"
 #include "protocol/host_task.h"
@@ -131,6 +132,22 @@ class Doorbells {
   std::array<std::uint32_t, protocol::kMaxQueues> low_{};
 };
 
+// The registers of the host's windows (HST-06): commands, and what was refused for want of a window.
+class WindowRegisters {
+ public:
+  // `values` must outlive it.
+  WindowRegisters(RegisterStore& values, std::uint32_t most) : values_(values), windows_(most) {}
+
+  // A write to WINDOW_COMMAND: what is to be told to the machine; nothing: it makes no sense now.
+  std::optional<protocol::HostWindowPacket> command(std::uint64_t command);
+  void take(const WindowFault& fault);
+  void reset() { windows_.reset(); }
+
+ private:
+  RegisterStore& values_;
+  HostWindows windows_;
+};
+
 // What the identification and configuration registers say.
 struct DeviceIdentity {
   std::uint32_t sms = 0;
@@ -141,6 +158,7 @@ struct DeviceIdentity {
   std::uint32_t clock_mhz = 0;
   std::uint32_t clock_period = 0;  // ps
   std::uint32_t doorbell_page = kLeastDoorbellPage;
+  std::uint32_t host_windows = 0;  // that there is room for
   arch::SmLimits limits;
 };
 
@@ -161,6 +179,7 @@ class RegisterEffects {
   virtual void start_copy(const protocol::CopyRequestPacket& packet) = 0;
   virtual void share(const protocol::SubcontextPacket& packet) = 0;
   virtual void ask(const protocol::OccupancyQueryPacket& query) = 0;
+  virtual void change_windows(const protocol::HostWindowPacket& packet) = 0;
   virtual void soft_reset() = 0;
   // What STATUS and TIMESTAMP show: of the device as it is now.
   virtual std::uint64_t live(RegisterId id) const = 0;
@@ -195,6 +214,7 @@ class RegisterFile {
   void take(const protocol::QueueEventPacket& packet);
   void take(const protocol::CopyDonePacket& packet);
   void take(const CopyFault& fault);
+  void take(const WindowFault& fault) { windows_.take(fault); }
   void take(const protocol::OccupancyAnswerPacket& answer);
   void note_fault();
   // A change of how the machine is shared was refused.
@@ -222,7 +242,6 @@ class RegisterFile {
   void ring(const RegisterPlace& place, std::uint32_t bytes, std::uint64_t value);
   RegisterResult command_queue(std::uint32_t queue, std::uint64_t value);
   RegisterResult command_copy(std::uint32_t channel, std::uint64_t value);
-  RegisterResult command_share(std::uint64_t command);
   RegisterResult command_query(std::uint64_t command);
   RegisterResult end_agent(std::uint32_t queue, std::uint64_t status);
   void take_state(const protocol::QueueEventPacket& packet);
@@ -234,6 +253,7 @@ class RegisterFile {
   ShareRegisters shares_;
   QueryRegisters query_;
   AgentRegisters agents_;
+  WindowRegisters windows_;
   EventQueue events_;
   Latch latch_;
   Doorbells doorbells_;

@@ -71,6 +71,10 @@ constexpr std::array<RegisterField, 3> kExtentBits{{
 constexpr std::array<RegisterField, 1> kQueryMemoryBits{{
     {"LINEAR", 0, 1, "every outermost CGA takes a CGA memory slot"},
 }};
+constexpr std::array<RegisterField, 2> kWindowRightsBits{{
+    {"READ", 0, 1, "the subcontext may read there"},
+    {"WRITE", 1, 1, "it may write there; atomics take both"},
+}};
 constexpr std::array<RegisterField, 2> kAgentBits{{
     {"WAITING", 0, 8, "packets that wait for AGENT_TAKE; AGENT_INDEX and AGENT_PACKET show the first"},
     {"TAKEN", kAgentsTakenBit, 8, "packets that have been taken, and wait for AGENT_DONE"},
@@ -85,6 +89,7 @@ constexpr RegisterFields kSubcontextFields = fields("SUBCONTEXT", kSubcontextBit
 constexpr RegisterFields kTpcFields = fields("SHARE_TPC", kTpcBits);
 constexpr RegisterFields kExtentFields = fields("EXTENTS", kExtentBits);
 constexpr RegisterFields kQueryMemoryFields = fields("QUERY_MEMORY", kQueryMemoryBits);
+constexpr RegisterFields kWindowRightsFields = fields("WINDOW_RIGHTS", kWindowRightsBits);
 constexpr RegisterFields kAgentFields = fields("AGENT_STATE", kAgentBits);
 
 template <class E>
@@ -165,6 +170,17 @@ constexpr std::array<RegisterValue, 2> kCopySenderList{{
     {"REGISTERS", 1, "a copy channel"},
 }};
 
+constexpr std::array<RegisterValue, 4> kWindowCommandList{{
+    {"OPEN", kWindowOpen, "gives the subcontext the window of WINDOW_ADDRESS, WINDOW_BYTES and WINDOW_RIGHTS"},
+    {"CLOSE", kWindowClose, "takes all windows of the subcontext away"},
+    {"ISOLATE", kWindowIsolate, "from now on subcontexts other than 0, the driver's, reach their windows only"},
+    {"SHARE", kWindowShare, "all subcontexts reach all of the host's bus, as after a reset"},
+}};
+constexpr std::array<RegisterValue, 2> kWindowAccessList{{
+    {"READ", 0, "a read"},
+    {"WRITE", 1, "a write or an atomic"},
+}};
+
 constexpr std::array<RegisterValue, 12> kShareCommandList{{
     {"MODE", kShareMode, "SHARE_VALUE is the mode of the whole machine: a value of SHARE_MODE"},
     {"CREDITS", kShareCredits, "SHARE_VALUE: TPCs that the subcontext may hold at once, 0 to 4096"},
@@ -212,6 +228,8 @@ constexpr RegisterValues kQueryModes = values("QUERY_MODE", kQueryModeList);
 constexpr RegisterValues kQueryCommands = values("QUERY_COMMAND", kQueryCommandList);
 constexpr RegisterValues kQueryStates = values("QUERY_STATE", kQueryStateList);
 constexpr RegisterValues kShareModes = values("SHARE_MODE", kShareModeList);
+constexpr RegisterValues kWindowCommands = values("WINDOW_COMMAND", kWindowCommandList);
+constexpr RegisterValues kWindowAccesses = values("WINDOW_ACCESS", kWindowAccessList);
 constexpr RegisterValues kCopyAccesses = values("COPY_ACCESS", kCopyAccessList);
 constexpr RegisterValues kCopySenders = values("COPY_SENDER", kCopySenderList);
 constexpr RegisterValues kQueueCommands = values("QUEUE_COMMAND", kQueueCommandList);
@@ -370,6 +388,26 @@ constexpr std::array kRegisters{
           "outermost CGAs that can be resident at once; of a kernel without CGAs: CTAs; 0: not one fits"),
     plain(Id::query_largest, "QUERY_LARGEST", 0x150, 4, Access::ro, 0,
           "CTAs of the largest GPC_CGA of such CTAs of which one fits, in that mode"),
+    // Which of the host's memory subcontexts reach (HST-06).
+    plain(Id::window_subcontext, "WINDOW_SUBCONTEXT", 0x200, 4, Access::rw, 0, "whose windows WINDOW_COMMAND changes",
+          &kSubcontextFields),
+    plain(Id::window_rights, "WINDOW_RIGHTS", 0x204, 4, Access::rw, 0, "of the window", &kWindowRightsFields),
+    plain(Id::window_address, "WINDOW_ADDRESS", 0x208, 8, Access::rw, 0,
+          "unified address where it begins, in the host's memory; a multiple of 4096"),
+    plain(Id::window_bytes, "WINDOW_BYTES", 0x210, 8, Access::rw, 0, "its bytes, a multiple of 4096"),
+    plain(Id::window_command, "WINDOW_COMMAND", 0x218, 4, Access::wo, 0,
+          "refused if the window makes no sense, or there is no room for it", nullptr, &kWindowCommands),
+    plain(Id::window_isolated, "WINDOW_ISOLATED", 0x21C, 4, Access::ro, 0,
+          "1: subcontexts other than 0 reach their windows only"),
+    plain(Id::window_count, "WINDOW_COUNT", 0x220, 4, Access::ro, 0, "windows that there are, of all subcontexts"),
+    plain(Id::window_fault_count, "WINDOW_FAULT_COUNT", 0x224, 4, Access::ro, 0,
+          "requests to the host's memory since the reset that were in no window of their subcontext's"),
+    plain(Id::window_fault_address, "WINDOW_FAULT_ADDRESS", 0x228, 8, Access::ro, 0,
+          "of the last one: the first unified address that was in none"),
+    plain(Id::window_fault_subcontext, "WINDOW_FAULT_SUBCONTEXT", 0x230, 4, Access::ro, 0, "whose request it was",
+          &kSubcontextFields),
+    plain(Id::window_fault_access, "WINDOW_FAULT_ACCESS", 0x234, 4, Access::ro, 0, "what it was", nullptr,
+          &kWindowAccesses),
     // Copies.
     channel(Id::copy_from, "COPY_FROM", 0x00, 8, Access::rw, "unified address"),
     channel(Id::copy_to, "COPY_TO", 0x08, 8, Access::rw, "unified address"),

@@ -139,6 +139,17 @@ enum class RegisterId : std::uint8_t {
   query_status,
   query_active,
   query_largest,
+  window_subcontext,
+  window_rights,
+  window_address,
+  window_bytes,
+  window_command,
+  window_isolated,
+  window_count,
+  window_fault_count,
+  window_fault_address,
+  window_fault_subcontext,
+  window_fault_access,
   copy_from,
   copy_to,
   copy_bytes,
@@ -254,6 +265,9 @@ enum ShareCommandValue : std::uint32_t {
   kShareWarps = 11,
   kShareInstance = 12,
 };
+enum WindowCommandValue : std::uint32_t { kWindowOpen = 1, kWindowClose = 2, kWindowIsolate = 3, kWindowShare = 4 };
+constexpr std::uint32_t kWindowReads = 1;  // of WINDOW_RIGHTS
+constexpr std::uint32_t kWindowWrites = 2;
 constexpr std::uint32_t kShareGpcBit = 16;  // of SHARE_TPC
 enum QueryCommandValue : std::uint32_t { kQueryStart = 1 };
 enum QueryStateValue : std::uint32_t { kQueryIdle = 0, kQueryBusy = 1, kQueryDone = 2, kQueryError = 3 };

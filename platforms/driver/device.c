@@ -46,14 +46,14 @@ enum heddle_status heddle_device_event(const struct heddle_device* device, uint3
   return HEDDLE_OK;
 }
 
-enum heddle_status heddle_device_reset(const struct heddle_device* device) {
+enum heddle_status heddle_device_reset(const struct heddle_device* device, uint64_t limit) {
   if (!heddle_write32(device, HEDDLE_REG_CONTROL, HEDDLE_CONTROL_SOFT_RESET_MASK)) return HEDDLE_BUS;
   /* What the life before has sent may still write the host's memory, which the caller wants to use again. */
   for (uint64_t looks = 0;;) {
     uint32_t status = 0;
     if (!heddle_read32(device, HEDDLE_REG_STATUS, &status)) return HEDDLE_BUS;
     if ((status & HEDDLE_STATUS_RESET_BUSY_MASK) == 0) return HEDDLE_OK;
-    (void)heddle_relax(&device->bus, &looks, 0);
+    if (!heddle_relax(&device->bus, &looks, limit)) return HEDDLE_TIMEOUT;
   }
 }
 
@@ -104,4 +104,49 @@ enum heddle_status heddle_copy_wait(const struct heddle_device* device, uint32_t
     if (!heddle_relax(&device->bus, &looks, limit)) return HEDDLE_TIMEOUT;
   }
   return heddle_checked(heddle_read32(device, HEDDLE_REG_COPY_STATUS(channel), hsa));
+}
+
+static enum heddle_status command_window(const struct heddle_device* device, uint8_t subcontext, uint32_t command) {
+  return heddle_checked(heddle_write32(device, HEDDLE_REG_WINDOW_SUBCONTEXT, subcontext) &&
+                        heddle_write32(device, HEDDLE_REG_WINDOW_COMMAND, command));
+}
+
+enum heddle_status heddle_windows_isolate(const struct heddle_device* device, bool isolate) {
+  return command_window(device, 0, isolate ? HEDDLE_WINDOW_COMMAND_ISOLATE : HEDDLE_WINDOW_COMMAND_SHARE);
+}
+
+enum heddle_status heddle_window_open(const struct heddle_device* device, const struct heddle_window* window) {
+  const uint64_t last = window->address + window->bytes - 1;
+  if (window->subcontext >= HEDDLE_SUBCONTEXTS || window->address < HEDDLE_HOST_WINDOW || window->bytes == 0 ||
+      (window->address | window->bytes) % HEDDLE_WINDOW_PAGE != 0 || last < window->address ||
+      !(window->reads || window->writes)) {
+    return HEDDLE_INVALID;
+  }
+  uint32_t before = 0;
+  uint32_t after = 0;
+  const uint32_t rights = (window->reads ? HEDDLE_WINDOW_RIGHTS_READ_MASK : 0) |
+                          (window->writes ? HEDDLE_WINDOW_RIGHTS_WRITE_MASK : 0);
+  if (!heddle_read32(device, HEDDLE_REG_WINDOW_COUNT, &before) ||
+      !heddle_write64(device, HEDDLE_REG_WINDOW_ADDRESS, window->address) ||
+      !heddle_write64(device, HEDDLE_REG_WINDOW_BYTES, window->bytes) ||
+      !heddle_write32(device, HEDDLE_REG_WINDOW_RIGHTS, rights) ||
+      !heddle_write32(device, HEDDLE_REG_WINDOW_SUBCONTEXT, window->subcontext)) {
+    return HEDDLE_BUS;
+  }
+  /* The device refuses a window that it has no room for: then there are as many as before. */
+  const bool done = heddle_write32(device, HEDDLE_REG_WINDOW_COMMAND, HEDDLE_WINDOW_COMMAND_OPEN);
+  if (!heddle_read32(device, HEDDLE_REG_WINDOW_COUNT, &after)) return HEDDLE_BUS;
+  return !done && after == before ? HEDDLE_FULL : heddle_checked(done);
+}
+
+enum heddle_status heddle_windows_close(const struct heddle_device* device, uint8_t subcontext) {
+  if (subcontext >= HEDDLE_SUBCONTEXTS) return HEDDLE_INVALID;
+  return command_window(device, subcontext, HEDDLE_WINDOW_COMMAND_CLOSE);
+}
+
+enum heddle_status heddle_windows_fault(const struct heddle_device* device, struct heddle_window_fault* fault) {
+  return heddle_checked(heddle_read32(device, HEDDLE_REG_WINDOW_FAULT_COUNT, &fault->count) &&
+                        heddle_read64(device, HEDDLE_REG_WINDOW_FAULT_ADDRESS, &fault->address) &&
+                        heddle_read32(device, HEDDLE_REG_WINDOW_FAULT_SUBCONTEXT, &fault->subcontext) &&
+                        heddle_read32(device, HEDDLE_REG_WINDOW_FAULT_ACCESS, &fault->access));
 }

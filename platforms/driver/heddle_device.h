@@ -74,9 +74,12 @@ enum heddle_status heddle_device_acknowledge(const struct heddle_device* device,
 /* The next event id of a signal that asked for an interrupt. HEDDLE_EMPTY: none is left. */
 enum heddle_status heddle_device_event(const struct heddle_device* device, uint32_t* event_id);
 /* Back to the state after power-up; queues are gone. Returns when the device's accesses of before the reset have left
- * the host's bus: from then on nothing of them changes the host's memory. It waits for that without a limit, with
- * `relax` between looks; they end as soon as the bus has answered them. HEDDLE_BUS. */
-enum heddle_status heddle_device_reset(const struct heddle_device* device);
+ * the host's bus: from then on nothing of them changes the host's memory. They end as soon as the bus has answered
+ * them; one that it never answers counts as lost after a time that the device is set to (10 ms at first,
+ * gpu.hub.dma_answer_limit). HEDDLE_TIMEOUT: the device has been reset, and some are still out after `limit` looks.
+ * Queues can be opened; memory of the host that queues and copies of before used is not the caller's yet. HEDDLE_BUS.
+ */
+enum heddle_status heddle_device_reset(const struct heddle_device* device, uint64_t limit);
 
 struct heddle_error {
   uint32_t count;  /* errors since the reset; of a queue: 0 or 1 */
@@ -106,9 +109,40 @@ enum heddle_status heddle_copy_start(const struct heddle_device* device, uint32_
 enum heddle_status heddle_copy_wait(const struct heddle_device* device, uint32_t channel, uint64_t limit,
                                     enum heddle_copy_state* state, uint32_t* hsa);
 
-/* Occupancy (CWD-24) */
-
 #define HEDDLE_SUBCONTEXTS 64u
+
+/* Which of the host's memory processes reach (HST-06) */
+
+#define HEDDLE_WINDOW_PAGE UINT64_C(4096)
+
+/* A part of the host's memory that a subcontext is given. Rings, read indices, signals, mailboxes and what copies move
+ * must lie in windows of the queue's subcontext once subcontexts are kept apart. Subcontext 0 is the driver's: it needs
+ * none. */
+struct heddle_window {
+  uint64_t address; /* unified, in the host's memory; a multiple of HEDDLE_WINDOW_PAGE */
+  uint64_t bytes;   /* a multiple of HEDDLE_WINDOW_PAGE */
+  uint8_t subcontext;
+  bool reads;
+  bool writes; /* signals take both */
+};
+/* Subcontexts reach their windows only, or all of the host's bus, as after a reset. HEDDLE_BUS. */
+enum heddle_status heddle_windows_isolate(const struct heddle_device* device, bool isolate);
+/* HEDDLE_INVALID: no such window; HEDDLE_FULL: the device has no room for another; HEDDLE_BUS. */
+enum heddle_status heddle_window_open(const struct heddle_device* device, const struct heddle_window* window);
+/* All of the subcontext's. Requests that are on their way may still take effect: close its queues first.
+ * HEDDLE_INVALID, HEDDLE_BUS. */
+enum heddle_status heddle_windows_close(const struct heddle_device* device, uint8_t subcontext);
+
+/* The last request that was in no window of its subcontext's. Whoever asked has got an error as well. */
+struct heddle_window_fault {
+  uint32_t count;      /* since the reset; 0: there was none */
+  uint32_t subcontext; /* whose request it was */
+  uint32_t access;     /* enum heddle_window_access */
+  uint64_t address;    /* unified: the first that was in none */
+};
+enum heddle_status heddle_windows_fault(const struct heddle_device* device, struct heddle_window_fault* fault);
+
+/* Occupancy (CWD-24) */
 
 struct heddle_extents { /* in CTAs; all 0: no such level */
   uint32_t x;

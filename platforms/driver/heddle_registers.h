@@ -94,6 +94,17 @@
 #define HEDDLE_REG_QUERY_STATUS                      UINT32_C(0x144)  /* ro, 32 bits */
 #define HEDDLE_REG_QUERY_ACTIVE                      UINT32_C(0x148)  /* ro, 64 bits */
 #define HEDDLE_REG_QUERY_LARGEST                     UINT32_C(0x150)  /* ro, 32 bits */
+#define HEDDLE_REG_WINDOW_SUBCONTEXT                 UINT32_C(0x200)  /* rw, 32 bits */
+#define HEDDLE_REG_WINDOW_RIGHTS                     UINT32_C(0x204)  /* rw, 32 bits */
+#define HEDDLE_REG_WINDOW_ADDRESS                    UINT32_C(0x208)  /* rw, 64 bits */
+#define HEDDLE_REG_WINDOW_BYTES                      UINT32_C(0x210)  /* rw, 64 bits */
+#define HEDDLE_REG_WINDOW_COMMAND                    UINT32_C(0x218)  /* wo, 32 bits */
+#define HEDDLE_REG_WINDOW_ISOLATED                   UINT32_C(0x21c)  /* ro, 32 bits */
+#define HEDDLE_REG_WINDOW_COUNT                      UINT32_C(0x220)  /* ro, 32 bits */
+#define HEDDLE_REG_WINDOW_FAULT_COUNT                UINT32_C(0x224)  /* ro, 32 bits */
+#define HEDDLE_REG_WINDOW_FAULT_ADDRESS              UINT32_C(0x228)  /* ro, 64 bits */
+#define HEDDLE_REG_WINDOW_FAULT_SUBCONTEXT           UINT32_C(0x230)  /* ro, 32 bits */
+#define HEDDLE_REG_WINDOW_FAULT_ACCESS               UINT32_C(0x234)  /* ro, 32 bits */
 
 /* Copy channels */
 #define HEDDLE_REG_COPY_FROM(c)                      (UINT32_C(0x1000) + 0x40u * (uint32_t)(c))  /* rw, 64 bits */
@@ -196,6 +207,12 @@
 /* Fields: QUERY_MEMORY */
 #define HEDDLE_QUERY_MEMORY_LINEAR_SHIFT             0
 #define HEDDLE_QUERY_MEMORY_LINEAR_MASK              UINT32_C(0x1)  /* every outermost CGA takes a CGA memory slot */
+
+/* Fields: WINDOW_RIGHTS */
+#define HEDDLE_WINDOW_RIGHTS_READ_SHIFT              0
+#define HEDDLE_WINDOW_RIGHTS_READ_MASK               UINT32_C(0x1)  /* the subcontext may read there */
+#define HEDDLE_WINDOW_RIGHTS_WRITE_SHIFT             1
+#define HEDDLE_WINDOW_RIGHTS_WRITE_MASK              UINT32_C(0x2)  /* it may write there; atomics take both */
 
 /* Fields: AGENT_STATE */
 #define HEDDLE_AGENT_STATE_WAITING_SHIFT             0
@@ -364,6 +381,18 @@ enum heddle_query_state {
   HEDDLE_QUERY_STATE_BUSY = 1,  /* the answer is on its way */
   HEDDLE_QUERY_STATE_DONE = 2,  /* answered */
   HEDDLE_QUERY_STATE_ERROR = 3  /* no such kernel can run: QUERY_STATUS says why */
+};
+
+enum heddle_window_command {
+  HEDDLE_WINDOW_COMMAND_OPEN = 1,  /* gives the subcontext the window of WINDOW_ADDRESS, WINDOW_BYTES and WINDOW_RIGHTS */
+  HEDDLE_WINDOW_COMMAND_CLOSE = 2,  /* takes all windows of the subcontext away */
+  HEDDLE_WINDOW_COMMAND_ISOLATE = 3,  /* from now on subcontexts other than 0, the driver's, reach their windows only */
+  HEDDLE_WINDOW_COMMAND_SHARE = 4  /* all subcontexts reach all of the host's bus, as after a reset */
+};
+
+enum heddle_window_access {
+  HEDDLE_WINDOW_ACCESS_READ = 0,  /* a read */
+  HEDDLE_WINDOW_ACCESS_WRITE = 1  /* a write or an atomic */
 };
 
 enum heddle_copy_kind {

@@ -244,9 +244,9 @@ void MmuSystem::bind_bulk(MemoryOut& out, std::uint32_t gpc, std::uint32_t in_gp
 }
 
 void MmuSystem::bind_hub(host::MemoryHub& hub, std::uint32_t client) {
-  hub.translate_out().bind(mmu_.translate_in[gpcs_.size()]);
-  mmu_.translated_out.bind(hub.translated_in());
-  mmu_.invalidate_out.bind(hub.invalidate_in());
+  hub.translator().translate_out.bind(mmu_.translate_in[gpcs_.size()]);
+  mmu_.translated_out.bind(hub.translator().translated_in);
+  mmu_.invalidate_out.bind(hub.translator().invalidate_in);
   mmu_.memory_out.bind(hub.client_in(client));
 }
 

@@ -61,6 +61,7 @@ host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& 
   identity.clock_mhz = static_cast<std::uint32_t>(std::llround(params.machine.clock * 1e3));
   identity.clock_period = static_cast<std::uint32_t>(std::llround(clock.period().to_seconds() * 1e12));
   identity.doorbell_page = params.host.doorbell_page;
+  identity.host_windows = params.hub.host_windows;
   identity.limits = params.sm.limits;
   return identity;
 }
@@ -304,6 +305,8 @@ void Gpu::Blocks::wire_front_end() {
     host.note_copy_fault({error.status, error.address, error.write, error.subcontext, error.sender,
                           error.begun ? std::optional(error.engine) : std::nullopt});
   });
+  hub.dma_port().guard.on_refused([this](const host::WindowFault& fault) { host.note_window_fault(fault); });
+  host.window_out.bind(hub.dma_port().guard.window_in);
   host.command_out.bind(packets.command_in);
   packets.event_out.bind(host.event_in);
   packets.dispatch_out.bind(task.dispatch_in);

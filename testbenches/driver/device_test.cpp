@@ -1,5 +1,6 @@
 // Device and signals of the host library against a device that the test plays.
 #include <string>
+#include <algorithm>
 
 #include <catch2/catch.hpp>
 
@@ -50,7 +51,7 @@ TEST_CASE("interrupts, events, errors and reset go to their registers", "[driver
   heddle_error error{};
   REQUIRE(heddle_device_error(&device, &error) == HEDDLE_OK);
   CHECK((error.count == 2 && error.queue == 31 && error.status == 0x1001 && error.index == 77));
-  REQUIRE(heddle_device_reset(&device) == HEDDLE_OK);
+  REQUIRE(heddle_device_reset(&device, 0) == HEDDLE_OK);
   CHECK(registers[HEDDLE_REG_CONTROL] == 1);
 }
 
@@ -63,7 +64,7 @@ TEST_CASE("a reset returns when the accesses of before it are over", "[driver][H
     REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
     fake.registers[HEDDLE_REG_STATUS] = ~HEDDLE_STATUS_RESET_BUSY_MASK;  // other bits mean nothing here
     fake.looks_in_reset = 5;
-    REQUIRE(heddle_device_reset(&device) == HEDDLE_OK);
+    REQUIRE(heddle_device_reset(&device, 0) == HEDDLE_OK);
     CHECK(fake.registers[HEDDLE_REG_CONTROL] == HEDDLE_CONTROL_SOFT_RESET_MASK);
     CHECK(fake.resets_looked_at == 6);
     CHECK(fake.relaxed == (relaxes ? 5 : 0));
@@ -75,8 +76,74 @@ TEST_CASE("a reset returns when the accesses of before it are over", "[driver][H
     REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
     fake.looks_in_reset = 1;
     fake.accesses_until_failure = access;  // the write and two looks
-    CHECK(heddle_device_reset(&device) == (access < 3 ? HEDDLE_BUS : HEDDLE_OK));
+    CHECK(heddle_device_reset(&device, 0) == (access < 3 ? HEDDLE_BUS : HEDDLE_OK));
   }
+}
+
+TEST_CASE("a reset is waited for as long as the limit says", "[driver][HST-06]") {
+  for (const std::uint64_t limit : {1, 5, 6, 7}) {
+    FakeDevice fake;
+    const heddle_bus bus = fake.bus();
+    heddle_device device;
+    REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
+    fake.looks_in_reset = 5;
+    CHECK(heddle_device_reset(&device, limit) == (limit < 6 ? HEDDLE_TIMEOUT : HEDDLE_OK));
+    CHECK(fake.resets_looked_at == std::min<std::uint64_t>(limit, 6));
+    CHECK(fake.registers[HEDDLE_REG_CONTROL] == HEDDLE_CONTROL_SOFT_RESET_MASK);
+  }
+}
+
+TEST_CASE("windows of the host's memory go to their registers", "[driver][HST-06]") {
+  FakeDevice fake;
+  const heddle_bus bus = fake.bus();
+  heddle_device device;
+  REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
+  auto& registers = fake.registers;
+  const heddle_window good = {HEDDLE_HOST_WINDOW + 0x3000, 0x2000, 7, true, false};
+  REQUIRE(heddle_window_open(&device, &good) == HEDDLE_OK);
+  CHECK((registers[HEDDLE_REG_WINDOW_ADDRESS] == good.address && registers[HEDDLE_REG_WINDOW_BYTES] == 0x2000));
+  CHECK(registers[HEDDLE_REG_WINDOW_RIGHTS] == HEDDLE_WINDOW_RIGHTS_READ_MASK);
+  CHECK((registers[HEDDLE_REG_WINDOW_SUBCONTEXT] == 7));
+  CHECK(registers[HEDDLE_REG_WINDOW_COMMAND] == HEDDLE_WINDOW_COMMAND_OPEN);
+  heddle_window both = good;
+  both.writes = true;
+  REQUIRE(heddle_window_open(&device, &both) == HEDDLE_OK);
+  CHECK(registers[HEDDLE_REG_WINDOW_RIGHTS] == (HEDDLE_WINDOW_RIGHTS_READ_MASK | HEDDLE_WINDOW_RIGHTS_WRITE_MASK));
+  REQUIRE(heddle_windows_close(&device, 9) == HEDDLE_OK);
+  CHECK(registers[HEDDLE_REG_WINDOW_SUBCONTEXT] == 9);
+  CHECK(registers[HEDDLE_REG_WINDOW_COMMAND] == HEDDLE_WINDOW_COMMAND_CLOSE);
+  REQUIRE(heddle_windows_isolate(&device, true) == HEDDLE_OK);
+  CHECK(registers[HEDDLE_REG_WINDOW_COMMAND] == HEDDLE_WINDOW_COMMAND_ISOLATE);
+  REQUIRE(heddle_windows_isolate(&device, false) == HEDDLE_OK);
+  CHECK(registers[HEDDLE_REG_WINDOW_COMMAND] == HEDDLE_WINDOW_COMMAND_SHARE);
+
+  // What makes no sense does not go out.
+  registers[HEDDLE_REG_WINDOW_COMMAND] = 0;
+  const heddle_window bad[] = {
+      {HEDDLE_HOST_WINDOW + 0x3000, 0x2000, 64, true, true}, {0x3000, 0x2000, 7, true, true},
+      {HEDDLE_HOST_WINDOW + 0x3080, 0x2000, 7, true, true},  {HEDDLE_HOST_WINDOW + 0x3000, 0x2001, 7, true, true},
+      {HEDDLE_HOST_WINDOW + 0x3000, 0, 7, true, true},       {HEDDLE_HOST_WINDOW + 0x3000, 0x2000, 7, false, false},
+      {~std::uint64_t{0xFFF}, 0x2000, 7, true, true},
+  };
+  for (const heddle_window& window : bad) CHECK(heddle_window_open(&device, &window) == HEDDLE_INVALID);
+  CHECK(heddle_windows_close(&device, 64) == HEDDLE_INVALID);
+  CHECK(registers[HEDDLE_REG_WINDOW_COMMAND] == 0);
+
+  // A device that has no room refuses the command: the sixth access of opening a window.
+  fake.accesses_until_failure = 5;
+  CHECK(heddle_window_open(&device, &good) == HEDDLE_FULL);
+  for (const int access : {0, 1, 2, 3, 4, 6}) {
+    fake.accesses_until_failure = access;
+    CHECK(heddle_window_open(&device, &good) == HEDDLE_BUS);
+  }
+  fake.accesses_until_failure = -1;
+  registers[HEDDLE_REG_WINDOW_FAULT_COUNT] = 3;
+  registers[HEDDLE_REG_WINDOW_FAULT_ADDRESS] = HEDDLE_HOST_WINDOW + 5;
+  registers[HEDDLE_REG_WINDOW_FAULT_SUBCONTEXT] = 6;
+  registers[HEDDLE_REG_WINDOW_FAULT_ACCESS] = HEDDLE_WINDOW_ACCESS_WRITE;
+  heddle_window_fault fault{};
+  REQUIRE(heddle_windows_fault(&device, &fault) == HEDDLE_OK);
+  CHECK((fault.count == 3 && fault.address == HEDDLE_HOST_WINDOW + 5 && fault.subcontext == 6 && fault.access == 1));
 }
 
 TEST_CASE("a copy channel is started when it is free, and waited for", "[driver][HST-05]") {

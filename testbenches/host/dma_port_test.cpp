@@ -232,35 +232,46 @@ TEST_CASE("an address that the way has changed is not the way back", "[host][HST
   }
 }
 
-TEST_CASE("whether atomics are known is asked by region, and an error says nothing", "[host][HST-01]") {
+TEST_CASE("whether atomics are known is asked by region, and the answer is remembered", "[host][HST-01][HST-06]") {
   for (const TimingMode mode : {TimingMode::at, TimingMode::fast, TimingMode::lt}) {
-    CAPTURE(mode == TimingMode::at);
-    SimFixture fixture;
-    HubBench bench(HubParams(), mode, 1);
-    RoughHost host("host", 16 * 1024, 7, RoughHost::Atomics::knows);
-    host.known = 8192;
-    host.refused = {3};
-    bench.hub.dma().bind(host.socket);
-    start();
-    const auto add = [&](std::uint64_t address) { return bench.status_of(bench.add(arch::kHostWindow + address, 1)); };
-    CHECK(add(3 * 128) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
-    CHECK(add((1 << 20) + 5 * 4096) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
-    CHECK(bench.stat("dma.split_atomics") == 2);
-    CHECK(add(0) == tlm::TLM_OK_RESPONSE);
-    CHECK(bench.stat("dma.atomics") == 1);
-    CHECK(add(8192) == tlm::TLM_OK_RESPONSE);  // somebody else, who knows nothing
-    CHECK(add(8) == tlm::TLM_OK_RESPONSE);
-    CHECK(bench.stat("dma.atomics") == 2);
-    CHECK(bench.stat("dma.split_atomics") == 3);
-    const std::uint64_t probes = host.probes;
-    CHECK(add(8192) == tlm::TLM_OK_RESPONSE);  // not asked again
-    CHECK(add(8200) == tlm::TLM_OK_RESPONSE);
-    CHECK(host.probes == probes);
-    CHECK(add(8192 + host::IgnorantRegions::kBytes) == tlm::TLM_OK_RESPONSE);
-    CHECK(host.probes == probes + 1);
-    CHECK(bench.stat("dma.atomics") == 2);
-    CHECK((host.bytes[0] == 1 && host.bytes[8] == 1 && host.bytes[8192] == 2 && host.bytes[8200] == 1));
-    CHECK((host.bytes[3 * 128] == 0 && host.bytes[8192 + 4096] == 1));
+    for (const host::AtomicOffer way : {host::AtomicOffer::ask, host::AtomicOffer::offer, host::AtomicOffer::split}) {
+      CAPTURE(mode == TimingMode::at, static_cast<int>(way));
+      SimFixture fixture;
+      HubParams params;
+      params.dma_atomics = way;
+      HubBench bench(params, mode, 1);
+      RoughHost host("host", 16 * 1024, 7, RoughHost::Atomics::knows);
+      host.known = 8192;
+      host.refused = {3};
+      bench.hub.dma().bind(host.socket);
+      start();
+      const bool any = way != host::AtomicOffer::split;
+      const auto add = [&](std::uint64_t address) {
+        return bench.status_of(bench.add(arch::kHostWindow + address, 1));
+      };
+      CHECK(add(3 * 128) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
+      CHECK(add(0) == tlm::TLM_OK_RESPONSE);
+      CHECK(bench.stat("dma.atomics") == (any ? 1 : 0));
+      CHECK(add(8192) == tlm::TLM_OK_RESPONSE);  // somebody else, who knows nothing
+      CHECK(add(8) == tlm::TLM_OK_RESPONSE);
+      CHECK(bench.stat("dma.atomics") == (any ? 2 : 0));
+      CHECK(bench.stat("dma.split_atomics") == (any ? 2 : 4));
+      const std::uint64_t probes = host.probes;
+      const std::uint64_t asked = host.asked;
+      CHECK(add(8192) == tlm::TLM_OK_RESPONSE);  // not asked again
+      CHECK(add(8200) == tlm::TLM_OK_RESPONSE);
+      CHECK((host.probes == probes && host.asked == asked));
+      CHECK(add(8192 + host::AtomicRegions::kBytes) == tlm::TLM_OK_RESPONSE);
+      CHECK(host.probes == probes + (way == host::AtomicOffer::offer ? 1 : 0));
+      CHECK(host.asked == asked + (way == host::AtomicOffer::ask ? 1 : 0));
+      CHECK(bench.stat("dma.atomics") == (any ? 2 : 0));
+      CHECK((host.bytes[0] == 1 && host.bytes[8] == 1 && host.bytes[8192] == 2 && host.bytes[8200] == 1));
+      CHECK((host.bytes[3 * 128] == 0 && host.bytes[8192 + 4096] == 1));
+      // After a reset nothing is known.
+      bench.domain.reset();
+      CHECK(add(8192) == tlm::TLM_OK_RESPONSE);
+      CHECK(host.asked == asked + (way == host::AtomicOffer::ask ? 2 : 0));
+    }
   }
 }
 

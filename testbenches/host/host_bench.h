@@ -39,7 +39,8 @@ class RoughHost : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> 
   bool waits = true;                // b_transport may wait
   std::uint32_t longest = 400;      // ns that anything takes
   std::set<std::uint64_t> refused;  // lines
-  std::uint64_t probes = 0;
+  std::uint64_t probes = 0;         // atomics that were offered
+  std::uint64_t asked = 0;          // questions about them
   std::uint64_t requests = 0;
   std::array<std::uint64_t, 6> forms{};
   std::size_t open() const { return open_.size(); }
@@ -165,18 +166,29 @@ class RoughHost : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> 
     delay += time();
     open_.erase(&payload);
   }
-  bool get_direct_mem_ptr(tlm::tlm_generic_payload&, tlm::tlm_dmi&) override { return false; }
+  // No pointers; but who knows atomics says so.
+  bool get_direct_mem_ptr(tlm::tlm_generic_payload& payload, tlm::tlm_dmi&) override {
+    protocol::MemoryExtension* extension = payload.get_extension<protocol::MemoryExtension>();
+    if (extension == nullptr) return false;
+    ++asked;
+    REQUIRE(extension->action == protocol::MemoryAction::atomic);
+    extension->carried_out = knows(payload.get_address());
+    return false;
+  }
   unsigned int transport_dbg(tlm::tlm_generic_payload& payload) override {
     if (payload.get_address() + payload.get_data_length() > bytes.size()) return 0;
     move(payload, payload.get_address());
     return payload.get_data_length();
   }
 
+  bool knows(std::uint64_t address) const {
+    return atomics_ == Atomics::knows && (address < known || address >= bytes.size());
+  }
   // Base protocol: complete and correct in every field.
   void check(tlm::tlm_generic_payload& payload) {
     REQUIRE(payload.get_response_status() == tlm::TLM_INCOMPLETE_RESPONSE);
     REQUIRE(payload.get_data_ptr() != nullptr);
-    REQUIRE(payload.get_data_length() > 0);
+    REQUIRE((payload.get_data_length() > 0 || payload.get_command() == tlm::TLM_IGNORE_COMMAND));
     REQUIRE(payload.get_data_length() <= 128);
     REQUIRE(payload.get_streaming_width() == payload.get_data_length());
     REQUIRE(payload.get_byte_enable_ptr() == nullptr);
@@ -195,8 +207,7 @@ class RoughHost : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> 
     const std::uint32_t length = payload.get_data_length();
     if (moves) payload.set_address(address ^ 0x40);
     protocol::MemoryExtension* extension = payload.get_extension<protocol::MemoryExtension>();
-    const bool strange = atomics_ != Atomics::knows || (address >= known && address < bytes.size());
-    if (extension != nullptr && strange) {
+    if (extension != nullptr && !knows(address)) {
       payload.set_response_status(atomics_ == Atomics::refuses ? tlm::TLM_COMMAND_ERROR_RESPONSE
                                                                : tlm::TLM_OK_RESPONSE);
       return;
@@ -213,11 +224,12 @@ class RoughHost : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> 
     extension->carried_out = true;
     protocol::AtomicLane& lane = extension->lane[0];
     REQUIRE(address % 128 == lane.offset);
+    const std::uint32_t size = arch::bytes_of(extension->type);
     std::uint64_t old = 0;
-    std::memcpy(&old, &bytes[address], length);
+    std::memcpy(&old, &bytes[address], size);
     const std::uint64_t value =
         arch::atomic_result(extension->atomic, extension->type, old, lane.operand, lane.compare);
-    std::memcpy(&bytes[address], &value, length);
+    std::memcpy(&bytes[address], &value, size);
     lane.old = old;
   }
   void move(tlm::tlm_generic_payload& payload, std::uint64_t address) {

@@ -65,6 +65,9 @@ host::HubParams random_params(Random& dice) {
   params.link_bandwidth = dice.chance(50) ? 55 : 4;
   params.link_tags = dice.chance(50) ? 64 : dice.between(1, 4);
   params.queue = dice.between(1, 16);
+  params.dma_atomics = dice.chance(50) ? host::AtomicOffer::ask : host::AtomicOffer::offer;
+  params.dma_transport = dice.chance(70) ? host::DmaTransport::nonblocking : host::DmaTransport::automatic;
+  params.dma_calls = dice.chance(50) ? 256 : dice.between(1, 4);
   return params;
 }
 
@@ -96,7 +99,8 @@ TEST_CASE("every byte of random traffic is right, on both sides of the hub, what
         CAPTURE(seed, mode == TimingMode::at, static_cast<int>(atomics));
         SimFixture fixture;
         Random dice(seed);
-        HubBench bench(random_params(dice), mode, kClients);
+        const host::HubParams params = random_params(dice);
+        HubBench bench(params, mode, kClients);
         RoughHost host("host", kClients * kLines * 128, seed, atomics);
         bench.hub.dma().bind(host.socket);
         disturb(bench, dice);
@@ -112,7 +116,11 @@ TEST_CASE("every byte of random traffic is right, on both sides of the hub, what
           REQUIRE(debug_byte(bench, i) == crowd.device[i]);
           if (i % 7 == 0) REQUIRE(debug_byte(bench, arch::kHostWindow + i) == expected[i]);
         }
-        if (atomics == RoughHost::Atomics::ignores) CHECK(host.probes < bench.stat("dma.split_atomics") / 2);
+        const bool knows = atomics == RoughHost::Atomics::knows;
+        CHECK((host.asked > 0) == (params.dma_atomics == host::AtomicOffer::ask));
+        if (!knows && params.dma_atomics == host::AtomicOffer::ask) CHECK(host.probes == 0);
+        if (!knows) CHECK(host.probes < bench.stat("dma.split_atomics") / 2);
+        CHECK((bench.stat("dma.atomics") > 0) == knows);
         for (std::size_t i = 0; i < forms.size(); ++i) forms[i] += host.forms[i];
       }
     }

@@ -43,9 +43,9 @@ struct Bench {
       clients.back()->out.bind(hub.client_in(i));
     }
     mmu.memory_out.bind(hub.client_in(count));
-    hub.translate_out().bind(mmu.translate_in[0]);
-    mmu.translated_out.bind(hub.translated_in());
-    mmu.invalidate_out.bind(hub.invalidate_in());
+    hub.translator().translate_out.bind(mmu.translate_in[0]);
+    mmu.translated_out.bind(hub.translator().translated_in);
+    mmu.invalidate_out.bind(hub.translator().invalidate_in);
     source.out.bind(mmu.share_in);
     const memory::L2Params l2 = small_slices(kSlices);
     for (std::uint32_t i = 0; i < kSlices; ++i) {

@@ -23,6 +23,7 @@ struct Effects final : host::RegisterEffects {
   void start_copy(const protocol::CopyRequestPacket& packet) override { copies.push_back(packet); }
   void share(const protocol::SubcontextPacket& packet) override { shares.push_back(packet); }
   void ask(const protocol::OccupancyQueryPacket& query) override { queries.push_back(query); }
+  void change_windows(const protocol::HostWindowPacket& packet) override { windows.push_back(packet); }
   void soft_reset() override { ++resets; }
   std::uint64_t live(RegisterId id) const override { return id == RegisterId::timestamp ? time : over ? 0 : 1; }
   bool over = true;
@@ -31,6 +32,7 @@ struct Effects final : host::RegisterEffects {
   std::vector<protocol::CopyRequestPacket> copies;
   std::vector<protocol::SubcontextPacket> shares;
   std::vector<protocol::OccupancyQueryPacket> queries;
+  std::vector<protocol::HostWindowPacket> windows;
   unsigned resets = 0;
 };
 
@@ -47,6 +49,7 @@ host::DeviceIdentity identity() {
   i.clock_mhz = 1755;
   i.clock_period = 570;
   i.doorbell_page = 8192;
+  i.host_windows = 3;
   i.limits.max_threads_per_cta = 1024;
   i.limits.max_shared_per_cta = 232'448;
   return i;
@@ -656,6 +659,76 @@ TEST_CASE("an occupancy query that makes no sense never leaves", "[host][CWD-24]
   REQUIRE(write_of(file, RegisterId::query_subcontext, 64) == RegisterResult::ok);
   CHECK(write_of(file, RegisterId::query_command, host::kQueryStart) == RegisterResult::refused);
   CHECK(effects.queries.empty());
+}
+
+TEST_CASE("windows of the host's memory leave as packets, and what makes no sense is refused", "[host][HST-06]") {
+  using What = protocol::HostWindowPacket::What;
+  Effects effects;
+  RegisterFile file(identity(), kFifo, effects);
+  const auto command = [&](std::uint64_t value) { return write_of(file, RegisterId::window_command, value); };
+  CHECK((read_of(file, RegisterId::window_isolated) == 0 && read_of(file, RegisterId::window_count) == 0));
+  REQUIRE(write_of(file, RegisterId::window_subcontext, 9) == RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::window_address, 0x8000'0000'0001'0000) == RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::window_bytes, 0x3000) == RegisterResult::ok);
+  CHECK(command(host::kWindowOpen) == RegisterResult::refused);  // no rights
+  REQUIRE(write_of(file, RegisterId::window_rights, 2) == RegisterResult::ok);
+  for (const std::uint64_t nothing : {0, 5}) CHECK(command(nothing) == RegisterResult::refused);
+  CHECK(effects.windows.empty());
+  CHECK(command(host::kWindowOpen) == RegisterResult::ok);
+  REQUIRE(effects.windows.size() == 1);
+  const protocol::HostWindowPacket& window = effects.windows[0];
+  CHECK((window.what == What::open && window.subcontext == 9 && window.bytes == 0x3000));
+  CHECK((window.address == 0x8000'0000'0001'0000 && !window.reads && window.writes));
+  REQUIRE(write_of(file, RegisterId::window_rights, 1) == RegisterResult::ok);
+  CHECK(command(host::kWindowOpen) == RegisterResult::ok);
+  CHECK((effects.windows[1].reads && !effects.windows[1].writes));
+  CHECK(command(host::kWindowOpen) == RegisterResult::ok);
+  CHECK(command(host::kWindowOpen) == RegisterResult::refused);  // there is room for three
+  CHECK(read_of(file, RegisterId::window_count) == 3);
+  CHECK(command(host::kWindowIsolate) == RegisterResult::ok);
+  CHECK((effects.windows.back().what == What::isolate && read_of(file, RegisterId::window_isolated) == 1));
+  CHECK(command(host::kWindowShare) == RegisterResult::ok);
+  CHECK((effects.windows.back().what == What::share && read_of(file, RegisterId::window_isolated) == 0));
+  REQUIRE(write_of(file, RegisterId::window_subcontext, 8) == RegisterResult::ok);
+  CHECK(command(host::kWindowClose) == RegisterResult::ok);
+  CHECK(read_of(file, RegisterId::window_count) == 3);
+  REQUIRE(write_of(file, RegisterId::window_subcontext, 9) == RegisterResult::ok);
+  CHECK(command(host::kWindowClose) == RegisterResult::ok);
+  CHECK((effects.windows.back().what == What::close && effects.windows.back().subcontext == 9));
+  CHECK(read_of(file, RegisterId::window_count) == 0);
+  CHECK(effects.windows.size() == 7);
+
+  file.take(host::WindowFault{0x8000'0000'0000'1234, 5, true});
+  file.take(host::WindowFault{0x8000'0000'0000'5678, 6, false});
+  CHECK(read_of(file, RegisterId::window_fault_count) == 2);
+  CHECK(read_of(file, RegisterId::window_fault_address) == 0x8000'0000'0000'5678);
+  CHECK(read_of(file, RegisterId::window_fault_subcontext) == 6);
+  CHECK(read_of(file, RegisterId::window_fault_access) == 0);
+  file.take(host::WindowFault{0x8000'0000'0000'1234, 5, true});
+  CHECK(read_of(file, RegisterId::window_fault_access) == 1);
+  CHECK_FALSE(file.level());  // whoever asked has an interrupt of its own
+  CHECK(command(host::kWindowOpen) == RegisterResult::ok);
+  CHECK(command(host::kWindowIsolate) == RegisterResult::ok);
+  file.reset();
+  CHECK((read_of(file, RegisterId::window_isolated) == 0 && read_of(file, RegisterId::window_count) == 0));
+  CHECK(read_of(file, RegisterId::window_fault_count) == 0);
+  // There is room for three again.
+  REQUIRE(write_of(file, RegisterId::window_address, 0x8000'0000'0001'0000) == RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::window_bytes, 0x1000) == RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::window_rights, 3) == RegisterResult::ok);
+  for (int i = 0; i < 3; ++i) CHECK(command(host::kWindowOpen) == RegisterResult::ok);
+}
+
+TEST_CASE("a copy of a subcontext that does not exist is refused", "[host][HST-05]") {
+  Effects effects;
+  RegisterFile file(identity(), kFifo, effects);
+  for (const std::uint64_t subcontext : {64, 255, 63}) {
+    REQUIRE(file.write(host::offset_of(RegisterId::copy_subcontext, 1), 4, subcontext) == RegisterResult::ok);
+    CHECK(file.write(host::offset_of(RegisterId::copy_command, 1), 4, host::kCopyStart) ==
+          (subcontext < 64 ? RegisterResult::ok : RegisterResult::refused));
+  }
+  REQUIRE(effects.copies.size() == 1);
+  CHECK(effects.copies[0].subcontext == 63);
 }
 
 }  // namespace heddle::test::host_register_file_test

@@ -101,9 +101,7 @@ class PacketLab {
 
     bool move(tlm::tlm_command command, std::uint64_t address, void* data, std::size_t bytes) {
       if (address >= HEDDLE_HOST_WINDOW) {
-        const std::uint64_t at = address - HEDDLE_HOST_WINDOW;
-        return command == tlm::TLM_READ_COMMAND ? owner.memory.read(at, data, bytes)
-                                                : owner.memory.write(at, data, bytes);
+        return owner.move_host(command, address - HEDDLE_HOST_WINDOW, data, bytes);
       }
       return bar1.access(command, address, data, static_cast<unsigned>(bytes)) == tlm::TLM_OK_RESPONSE;
     }
@@ -133,6 +131,14 @@ class PacketLab {
     PacketLab& owner;
   };
 
+  host::HostMemory memory;
+  // The host's own accesses, at addresses of its bus. False: outside memory.
+  std::function<bool(tlm::tlm_command command, std::uint64_t address, void* data, std::size_t bytes)> move_host =
+      [this](tlm::tlm_command command, std::uint64_t address, void* data, std::size_t bytes) {
+        return command == tlm::TLM_READ_COMMAND ? memory.read(address, data, bytes)
+                                                : memory.write(address, data, bytes);
+      };
+
   explicit PacketLab(const std::vector<gpu::GpuParams>& params, gpu::DeviceMemory kind = gpu::DeviceMemory::own)
       : memory("host_memory", std::uint64_t{64} << 20, sc_core::sc_time(100, sc_core::SC_NS),
                static_cast<std::uint32_t>(params.size())) {
@@ -140,6 +146,11 @@ class PacketLab {
       machines.push_back(std::make_unique<Machine>(fmt::format("gpu{}", i), params[i], *this, kind));
       machines.back()->dma_checker.out.bind(memory.port(static_cast<std::uint32_t>(i)));
     }
+  }
+  // A machine whose `dma_checker.out` is still to be bound, to a memory that is reached by `move`.
+  PacketLab(const gpu::GpuParams& params, decltype(move_host) move)
+      : memory("host_memory", 1, sc_core::SC_ZERO_TIME, 0), move_host(std::move(move)) {
+    machines.push_back(std::make_unique<Machine>("gpu0", params, *this));
   }
   // Elaboration ends; the devices are opened.
   void begin() {
@@ -237,7 +248,6 @@ class PacketLab {
     return all;
   }
 
-  host::HostMemory memory;
   std::vector<std::unique_ptr<Machine>> machines;
 
  private:

@@ -99,7 +99,7 @@ TEST_CASE("an occupancy query takes its time, raises the interrupt, and dies wit
   REQUIRE(m.irq.read());
   REQUIRE(heddle_device_acknowledge(&m.device, HEDDLE_INT_QUERY_DONE_MASK) == HEDDLE_OK);
   CHECK(heddle_max_active_clusters(&m.device, &query, 1, &result) == HEDDLE_TIMEOUT);
-  REQUIRE(heddle_device_reset(&m.device) == HEDDLE_OK);
+  REQUIRE(heddle_device_reset(&m.device, 0) == HEDDLE_OK);
   settle(lab);
   std::uint64_t state = 1;
   REQUIRE(m.bus.read(m.bus.context, HEDDLE_REG_QUERY_STATE, 4, &state));

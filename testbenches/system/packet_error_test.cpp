@@ -377,7 +377,7 @@ TEST_CASE("nothing is counted as open after a reset in mid-flight", "[system][HS
   submit(queue, {packet, packet, packet});
   sc_core::sc_start(sc_core::sc_time(20, sc_core::SC_US));
   for (const char* gauge : {"packet.open", "packet.in_flight", "task.open"}) CHECK(m.stat(gauge) == 3);
-  REQUIRE(heddle_device_reset(&m.device) == HEDDLE_OK);
+  REQUIRE(heddle_device_reset(&m.device, 0) == HEDDLE_OK);
   sc_core::sc_start(sc_core::sc_time(1, sc_core::SC_US));
   for (const char* gauge : {"packet.open", "packet.in_flight", "task.open"}) CHECK(m.stat(gauge) == 0);
   settle(lab);

@@ -101,7 +101,7 @@ TEST_CASE("a reset in mid-flight, by register or by pin, leaves a machine like n
       m.rst.write(false);
       sc_core::sc_start(sc_core::sc_time(10, sc_core::SC_NS));
     } else {
-      REQUIRE(heddle_device_reset(&m.device) == HEDDLE_OK);
+      REQUIRE(heddle_device_reset(&m.device, 0) == HEDDLE_OK);
       sc_core::sc_start(sc_core::sc_time(10, sc_core::SC_NS));
     }
     heddle_queue fresh = lab.open_queue(0, 0, 16, true);

@@ -67,7 +67,7 @@ TEST_CASE("a ring in the host's memory can be used again as soon as a reset is o
     heddle_queue queue = open_again(m, ring, read_index);
     submit_16(queue, object, signal);
     sc_core::sc_start((2000 + 97 * step) * kNs);
-    REQUIRE(heddle_device_reset(&m.device) == HEDDLE_OK);
+    REQUIRE(heddle_device_reset(&m.device, 0) == HEDDLE_OK);
     CHECK_FALSE(busy(m));
     queue = open_again(m, ring, read_index);
     REQUIRE(heddle_signal_init(&m.bus, signal, 16, 0, 0) == HEDDLE_OK);
@@ -142,7 +142,7 @@ TEST_CASE("resets in mid-flight leave no payload behind", "[system][HST-01]") {
       // Only what is out on the host's bus.
       if (!busy(m)) REQUIRE(m.gpu.payloads() == 0);
       REQUIRE(m.gpu.payloads() <= m.gpu.params().hub.link_tags);
-      if (i % 3 == 0) REQUIRE(heddle_device_reset(&m.device) == HEDDLE_OK);
+      if (i % 3 == 0) REQUIRE(heddle_device_reset(&m.device, 0) == HEDDLE_OK);
     }
     CHECK(working > 100);
     sc_core::sc_start(20'000 * kNs);
@@ -178,7 +178,7 @@ TEST_CASE("where a copy by a packet has failed is seen in registers", "[system][
   CHECK(get(m, HEDDLE_REG_COPY_FAULT_COUNT) == 2);
   CHECK(get(m, HEDDLE_REG_COPY_FAULT_ENGINE) == 0xFFFF'FFFF);
   CHECK(get(m, HEDDLE_REG_COPY_FAULT_SENDER) == HEDDLE_COPY_SENDER_REGISTERS);
-  REQUIRE(heddle_device_reset(&m.device) == HEDDLE_OK);
+  REQUIRE(heddle_device_reset(&m.device, 0) == HEDDLE_OK);
   CHECK(get(m, HEDDLE_REG_COPY_FAULT_COUNT) == 0);
 }
 

@@ -151,7 +151,7 @@ TEST_CASE("a reset in the middle of launches with partial workgroups", "[system]
     CAPTURE(stop);
     start(0);
     sc_core::sc_start(stop, sc_core::SC_NS);
-    REQUIRE(heddle_device_reset(&lab[0].device) == HEDDLE_OK);
+    REQUIRE(heddle_device_reset(&lab[0].device, 0) == HEDDLE_OK);
     sc_core::sc_start(10, sc_core::SC_NS);
   }
   // The numbers of launches that are gone are used again.
