@@ -321,6 +321,45 @@ TEST_CASE("each request has the limit for itself, and those of before a reset as
   }
 }
 
+TEST_CASE("a lost call makes room for another, and one that has not begun at a reset never does", "[host][HST-06]") {
+  for (const TimingMode mode : kModes) {
+    CAPTURE(static_cast<int>(mode));
+    SimFixture fixture;
+    Reports reports;
+    StuckMemory target("target");
+    target.last = 64;
+    DmaBench bench(with([](HubParams& params) {
+                     params.dma_answer_limit = 20'000;
+                     params.dma_transport = DmaTransport::blocking;
+                     params.dma_calls = 1;
+                   }),
+                   mode, target);
+    const std::uint32_t lost = bench.read(0);
+    const std::uint32_t behind = bench.read(128);
+    bench.run(15 * kUs);
+    CHECK((bench.answers[lost].count == 0 && bench.answers[behind].count == 0));
+    bench.run(10 * kUs);
+    CHECK(bench.answers[lost].status == tlm::TLM_GENERIC_ERROR_RESPONSE);
+    CHECK(bench.ok(behind));
+    target.let_go.notify();
+    run_until_idle();
+    CHECK(bench.hub.hub.payloads() == 0);
+    const std::uint32_t after = bench.read(128);
+    run_until_idle();
+    CHECK(bench.ok(after));
+    // On its way over the link, which takes 250 ns where it takes any.
+    const std::uint64_t calls = target.calls;
+    (void)bench.write(256, 0x55);
+    bench.run(100 * kNs);
+    bench.hub.domain.reset();
+    run_until_idle();
+    CHECK(target.calls == calls + (mode == TimingMode::lt ? 1 : 0));
+    CHECK(target.bytes[256] == (mode == TimingMode::lt ? 0x55 : 0));
+    CHECK(bench.hub.hub.settled());
+    CHECK(bench.hub.hub.payloads() == 0);
+  }
+}
+
 TEST_CASE("a reset recovers from answers that never come, and is over after the limit", "[host][HST-06]") {
   for (const TimingMode mode : kModes) {
     for (const int kind : {0, 1, 2}) {
