@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/address_map.h"
 #include "arch/gpu_observation.h"
 #include "arch/race_checker.h"
 #include "host/boundary_socket.h"
@@ -142,7 +143,7 @@ HostInterface::HostInterface(const sc_core::sc_module_name& name, Domain& domain
       memory_(device, bar1_, params.bar1, identity.memory, aperture_delay_,
               {stats_.aperture_accesses, stats_.aperture_bytes}) {
   aperture_.connect(bar1_);
-  event_in.on_packet<HostInterface, &HostInterface::on_news<protocol::QueueEventPacket>>(*this);
+  event_in.on_packet<HostInterface, &HostInterface::on_queue_event>(*this);
   copy_done_in.on_packet<HostInterface, &HostInterface::on_news<protocol::CopyDonePacket>>(*this);
   answer_in.on_packet<HostInterface, &HostInterface::on_news<protocol::OccupancyAnswerPacket>>(*this);
   SC_HAS_PROCESS(HostInterface);
@@ -260,15 +261,9 @@ void HostInterface::ask(const protocol::OccupancyQueryPacket& query) {
   if (query_out.links() > 0) query_out.send_at(last_command_, query);
 }
 
-void HostInterface::on_answer(const protocol::OccupancyAnswerPacket& packet, std::uint32_t /*index*/) {
-  file_.take(packet);
-  follow_level();
-}
-
-void HostInterface::on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t /*index*/) {
+void HostInterface::on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t index) {
   if (packet.event == protocol::QueueEvent::state && packet.status != arch::HsaStatus::success) report(name(), packet);
-  file_.take(packet);
-  follow_level();
+  on_news(packet, index);
 }
 
 // The time is that of time stamps.
@@ -276,11 +271,6 @@ std::uint64_t HostInterface::live(RegisterId id) const {
   constexpr Picoseconds kPerTick = 1'000'000'000'000 / kTimestampRate;
   if (id == RegisterId::timestamp) return domain_.time_of(std::max(commands_leave_, now())) / kPerTick;
   return device_.settled() ? 0 : kStatusResetBusy;
-}
-
-void HostInterface::on_copy_done(const protocol::CopyDonePacket& packet, std::uint32_t /*index*/) {
-  file_.take(packet);
-  follow_level();
 }
 
 void HostInterface::change_windows(const protocol::HostWindowPacket& packet) {

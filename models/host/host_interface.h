@@ -189,6 +189,7 @@ class HostInterface : public Block, private BoundaryOwner, private RegisterEffec
   void soft_reset() override { reset_control_.request(); }
   std::uint64_t live(RegisterId id) const override;
 
+  void on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t index);
   // What registers show has changed.
   template <class Packet>
   void on_news(const Packet& packet, std::uint32_t /*index*/) {

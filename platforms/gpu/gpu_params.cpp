@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/address_map.h"
 #include "arch/aql_packet.h"
 #include "arch/memory_op.h"
 #include "common/error.h"
