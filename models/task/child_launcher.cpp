@@ -374,6 +374,8 @@ Task ChildLauncher::make_restored(const Task& origin, std::uint64_t area) {
 // A fault of the CTA is one of its task.
 void ChildLauncher::restored_over(const Task& task) {
   Task* origin = tasks_.find(task.packet.runs_as);
+  const bool broken = task.status == DoneStatus::faulted || task.status == DoneStatus::aborted;
+  if (broken && origin != nullptr && origin->leave.killed) origin->status = DoneStatus::aborted;
   if (task.status == DoneStatus::faulted && origin != nullptr && !origin->leave.killed) {
     origin->status = DoneStatus::faulted;
     // If it was evicted the distributor may not have known it.

@@ -407,7 +407,8 @@ void TaskDispatcher::end(Task& task, const protocol::TaskDonePacket& done) {
     task.state = State::running;
     life_.task_sent(task);
   }
-  if (task.status != DoneStatus::faulted) task.status = done.faulted ? DoneStatus::faulted : DoneStatus::ok;
+  const bool broken = task.status == DoneStatus::faulted || task.status == DoneStatus::aborted;
+  if (!broken) task.status = done.faulted ? DoneStatus::faulted : DoneStatus::ok;
   if (task.leave.killed && done.faulted) task.status = DoneStatus::aborted;
   if (done.rejected) task.status = DoneStatus::rejected;  // no domain can hold its CGAs (CWD-25)
   task.start = done.start;

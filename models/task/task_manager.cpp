@@ -134,6 +134,7 @@ void TaskManager::task_killed(std::uint32_t operation) {
   tasks_.for_each([&](const Task& task) {
     if (tasks_.doomed(task)) doomed.push_back(task.operation());
   });
+  if (doomed.size() > 1) top->status = DoneStatus::aborted;  // what it waits for does not end as it should
   for (const std::uint32_t number : doomed) {
     Task* task = tasks_.find(number);
     if (task == nullptr || task->origin == Task::Origin::restored) continue;  // an SM ends what was saved

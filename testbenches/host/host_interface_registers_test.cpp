@@ -69,7 +69,7 @@ TEST_CASE("every register has its reset value, whole and by halves, absolute and
   HostBench bench(params);
   start();
   for_each_register([&](const Register& reg, std::uint64_t offset) {
-    if (reg.access == RegisterAccess::wo) return;
+    if (reg.access == RegisterAccess::wo || reg.id == RegisterId::timestamp) return;
     CAPTURE(reg.name);
     const std::uint64_t expected = reset_value(reg);
     REQUIRE(bench.read(offset, reg.bytes) == expected);
@@ -90,7 +90,7 @@ TEST_CASE("every register refuses what its kind does not allow", "[host][HST-01]
       case RegisterAccess::ro:
         REQUIRE(bench.write(offset, reg.bytes, value) == tlm::TLM_COMMAND_ERROR_RESPONSE);
         REQUIRE(bench.write(offset, 4, value) == tlm::TLM_COMMAND_ERROR_RESPONSE);
-        REQUIRE(bench.read(offset, reg.bytes) == reset_value(reg));
+        if (reg.id != RegisterId::timestamp) REQUIRE(bench.read(offset, reg.bytes) == reset_value(reg));
         break;
       case RegisterAccess::wo:
         REQUIRE(bench.access(tlm::TLM_READ_COMMAND, offset, reg.bytes, value) == tlm::TLM_COMMAND_ERROR_RESPONSE);
@@ -120,7 +120,7 @@ TEST_CASE("accesses that no register understands are answered with the fitting e
     return bench.access(tlm::TLM_READ_COMMAND, offset, bytes, value);
   };
   CHECK(read(0x1F0, 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
-  CHECK(read(0x034, 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
+  CHECK(read(0x1F4, 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   CHECK(read(host::bar0_bytes(4096), 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   CHECK(read(~std::uint64_t{3}, 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   CHECK(read(host::offset_of(RegisterId::queue_state, 6), 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
@@ -235,8 +235,8 @@ TEST_CASE("the delay of a call counts for commands, and their order stays", "[ho
   HostBench bench;
   start();
   const auto ring = [&](std::uint64_t index, double after) {
-    tlm::tlm_generic_payload& payload =
-        bench.registers.request(tlm::TLM_WRITE_COMMAND, 0x2000, reinterpret_cast<std::uint8_t*>(&index), 8);
+    tlm::tlm_generic_payload& payload = bench.registers.request(
+        tlm::TLM_WRITE_COMMAND, host::offset_of(RegisterId::doorbell), reinterpret_cast<std::uint8_t*>(&index), 8);
     sc_time delay = ns(after);
     CHECK(bench.transport(bench.registers, payload, delay) == tlm::TLM_OK_RESPONSE);
     CHECK(delay == ns(after + 100));

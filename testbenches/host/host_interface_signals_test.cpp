@@ -52,7 +52,14 @@ TEST_CASE("every interrupt bit rises with its cause, under its mask, until it is
        [](HostBench& b) {
          for (unsigned i = 0; i < 3; ++i) b.tell(event_of(QueueEvent::signal));
        }},
-      {host::kIntQueueClosed, [](HostBench& b) { b.tell(event_of(QueueEvent::state)); }},
+      {host::kIntQueueClosed,
+       [](HostBench& b) {
+         QueueEventPacket packet = event_of(QueueEvent::state);
+         for (const QueueState state : {QueueState::active, QueueState::closed}) {
+           packet.state = state;
+           b.tell(packet);
+         }
+       }},
       {host::kIntSoftware, [](HostBench& b) { b.set(RegisterId::int_set, host::kIntSoftware); }},
   };
   for (const Cause& cause : causes) {

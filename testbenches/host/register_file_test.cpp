@@ -372,6 +372,7 @@ TEST_CASE("a queue is inactivated by a command, and says when it is", "[host][PK
 TEST_CASE("doorbells ring whole, and by halves with the high one", "[host][HST-01][PKT-01]") {
   Effects effects;
   RegisterFile file(identity(), kFifo, effects);
+  const std::uint64_t bells = host::offset_of(RegisterId::doorbell);
   const auto rung = [&] {
     REQUIRE_FALSE(effects.commands.empty());
     const protocol::QueueCommandPacket packet = effects.commands.back();
@@ -379,17 +380,17 @@ TEST_CASE("doorbells ring whole, and by halves with the high one", "[host][HST-0
     CHECK(packet.command == protocol::QueueCommand::doorbell);
     return std::make_pair(packet.queue, packet.index);
   };
-  CHECK(file.write(0x2010, 8, 0x1'0000'0005) == RegisterResult::ok);
+  CHECK(file.write(bells + 16, 8, 0x1'0000'0005) == RegisterResult::ok);
   CHECK(rung() == std::make_pair(2U, std::uint64_t{0x1'0000'0005}));
-  CHECK(file.write(0x2000, 4, 7) == RegisterResult::ok);
-  CHECK(file.write(0x2008, 4, 9) == RegisterResult::ok);
+  CHECK(file.write(bells, 4, 7) == RegisterResult::ok);
+  CHECK(file.write(bells + 8, 4, 9) == RegisterResult::ok);
   CHECK(effects.commands.empty());
-  CHECK(file.write(0x2004, 4, 1) == RegisterResult::ok);
+  CHECK(file.write(bells + 4, 4, 1) == RegisterResult::ok);
   CHECK(rung() == std::make_pair(0U, std::uint64_t{0x1'0000'0007}));
-  CHECK(file.write(0x200C, 4, 0) == RegisterResult::ok);
+  CHECK(file.write(bells + 12, 4, 0) == RegisterResult::ok);
   CHECK(rung() == std::make_pair(1U, std::uint64_t{9}));
   file.reset();
-  CHECK(file.write(0x2004, 4, 0) == RegisterResult::ok);
+  CHECK(file.write(bells + 4, 4, 0) == RegisterResult::ok);
   CHECK(rung() == std::make_pair(0U, std::uint64_t{0}));
 }
 
