@@ -25,7 +25,8 @@ class FakeNetwork : public sc_core::sc_module, private EventHandler, private Res
         request_in("request_in"),
         reply_in("reply_in"),
         request_out("request_out", domain, 0, credits),
-        reply_out("reply_out", domain, 0, credits),
+        // Where accesses are calls, an SM hears replies ahead of their arrival, and there is always room for them.
+        reply_out("reply_out", domain, 0, has_calls(domain.mode()) ? kUnlimitedCredits : credits),
         domain_(domain),
         waiting_{std::vector<std::deque<protocol::DsmemPacket>>(sms),
                  std::vector<std::deque<protocol::DsmemPacket>>(sms)} {

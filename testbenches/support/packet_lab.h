@@ -150,7 +150,7 @@ class PacketLab {
   // A machine whose `dma_checker.out` is still to be bound, to a memory that is reached by `move`.
   PacketLab(const gpu::GpuParams& params, decltype(move_host) move)
       : memory("host_memory", 1, sc_core::SC_ZERO_TIME, 0), move_host(std::move(move)) {
-    machines.push_back(std::make_unique<Machine>("gpu0", params, *this));
+    machines.push_back(std::make_unique<Machine>("gpu0", params, *this, gpu::DeviceMemory::own));
   }
   // Elaboration ends; the devices are opened.
   void begin() {

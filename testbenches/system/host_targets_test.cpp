@@ -89,7 +89,7 @@ void use_everything(TargetLab& of, std::uint64_t base) {
   Machine& m = of.machine();
   const std::uint64_t at = kWindow + base;
   REQUIRE(heddle_device_mask(&m.device, HEDDLE_INT_SIGNAL_MASK) == HEDDLE_OK);
-  const heddle_queue_setup setup = {at, 16, at + 4096, 0, 0, 0};
+  const heddle_queue_setup setup = {at, 16, at + 4096, of.lab.take_device(64), 0, 0, 0};
   heddle_queue queue{};
   REQUIRE(heddle_queue_create(&queue, &m.device, 0, &setup, 1000) == HEDDLE_OK);
   const std::uint64_t signal = at + 8192;
@@ -308,7 +308,7 @@ constexpr std::uint32_t kInvalidQueue = 0x1007;
 void check_bad_ring(TargetLab& of, std::uint64_t bad, std::uint32_t looks) {
   Machine& m = of.machine();
   use_everything(of, 1 << 20);
-  const heddle_queue_setup setup = {kWindow + bad, 16, 0, 0, 0, 0};
+  const heddle_queue_setup setup = {kWindow + bad, 16, 0, of.lab.take_device(64), 0, 0, 0};
   heddle_queue queue{};
   REQUIRE(heddle_queue_create(&queue, &m.device, 1, &setup, 1000) == HEDDLE_OK);
   submit(queue, {kernel(PacketLab::dispatch(of.lab.timed_object(0, 100), 32, 32))});
@@ -378,7 +378,7 @@ TEST_CASE("memories that refuse", "[system][HST-06]") {
     SilentStatusMemory target("target");
     TargetLab of({std::string("gpu.timing=") + timing, "gpu.hub.dma_incomplete=error"}, target);
     Machine& m = of.machine();
-    const heddle_queue_setup setup = {kWindow, 16, 0, 0, 0, 0};
+    const heddle_queue_setup setup = {kWindow, 16, 0, of.lab.take_device(64), 0, 0, 0};
     heddle_queue queue{};
     REQUIRE(heddle_queue_create(&queue, &m.device, 1, &setup, 1000) == HEDDLE_OK);
     submit(queue, {kernel(PacketLab::dispatch(of.lab.timed_object(0, 100), 32, 32))});
@@ -415,7 +415,7 @@ TEST_CASE("memories that never answer", "[system][HST-06]") {
           continue;
         }
         Machine& m = of.machine();
-        const heddle_queue_setup setup = {kWindow + kBad, 16, 0, 0, 0, 0};
+        const heddle_queue_setup setup = {kWindow + kBad, 16, 0, of.lab.take_device(64), 0, 0, 0};
         heddle_queue queue{};
         REQUIRE(heddle_queue_create(&queue, &m.device, 1, &setup, 1000) == HEDDLE_OK);
         submit(queue, {kernel(PacketLab::dispatch(of.lab.timed_object(0, 100), 32, 32))});
@@ -440,7 +440,7 @@ TEST_CASE("hosts that are late, or early", "[system][HST-06]") {
     Reports reports;
     Machine& m = of.machine();
     REQUIRE(heddle_device_mask(&m.device, HEDDLE_INT_SIGNAL_MASK) == HEDDLE_OK);
-    const heddle_queue_setup setup = {kWindow, 16, kWindow + 4096, 0, 0, 0};
+    const heddle_queue_setup setup = {kWindow, 16, kWindow + 4096, of.lab.take_device(64), 0, 0, 0};
     heddle_queue queue{};
     REQUIRE(heddle_queue_create(&queue, &m.device, 0, &setup, 1000) == HEDDLE_OK);
     const std::uint64_t object = of.lab.timed_object(0, 100);
@@ -498,7 +498,7 @@ TEST_CASE("a process reaches the host's memory that it was given, and nothing el
     REQUIRE(heddle_window_open(&m.device, &window) == HEDDLE_OK);
     const std::uint64_t object = of.lab.timed_object(0, 100);
     const auto open = [&](std::uint32_t number, std::uint8_t subcontext, std::uint64_t ring, std::uint64_t index) {
-      const heddle_queue_setup setup = {ring, 16, index, 0, 0, subcontext};
+      const heddle_queue_setup setup = {ring, 16, index, of.lab.take_device(64), 0, 0, subcontext};
       heddle_queue queue{};
       REQUIRE(heddle_queue_create(&queue, &m.device, number, &setup, 1000) == HEDDLE_OK);
       return queue;

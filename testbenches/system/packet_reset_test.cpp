@@ -207,9 +207,9 @@ TEST_CASE("a base at which an address could be relative as well is refused", "[s
   CHECK_THROWS_AS(params.check(), InputError);
   params.host.bar1 = params.machine.memory;
   params.check();
-  params.host.bar0 = 0x7FFF;
+  params.host.bar0 = host::bar0_bytes(params.host.doorbell_page) - 1;
   CHECK_THROWS_AS(params.check(), InputError);
-  params.host.bar0 = 0x8000;
+  params.host.bar0 = host::bar0_bytes(params.host.doorbell_page);
   params.check();
 }
 

@@ -74,6 +74,7 @@ heddle_packet launch(std::uint64_t object, std::uint64_t arguments, std::uint64_
   dispatch.workgroup[1] = kBlock.y;
   dispatch.grid[1] = kItems.y;
   dispatch.kernarg = arguments;
+  dispatch.group_segment = 4 * 128;
   heddle_packet packet{};
   heddle_packet_kernel(&packet, &dispatch);
   return packet;
