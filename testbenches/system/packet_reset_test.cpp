@@ -1,6 +1,7 @@
 // Resets while the device works on memory of the host, which the host uses again at once.
 #include <catch2/catch.hpp>
 
+#include "host/register_table.h"
 #include "support/packet_lab.h"
 #include "support/sim_fixture.h"
 
