@@ -25,8 +25,8 @@ struct PacketParams {
   double decode_condensed = 160;               // ns, once per packet
   double decode_diff = 30;                     // ns, for each kernel of it
   double decode_other = 100;                   // ns, barrier, agent and vendor packets
-  double dispatch = 80;                        // ns, each kernel: handing it to task management
-  double clean_up = 80;                        // ns, each packet (and each kernel of a condensed one that asks for it)
+  double dispatch = 165;                       // ns, each kernel: handing it to task management
+  double clean_up = 165;                       // ns, each packet (and each kernel of a condensed one that asks for it)
   TablePlace table = TablePlace::scratch;      // PKT-11
   TableOwner table_owner = TableOwner::queue;  // PKT-05
   CondensedOrder condensed = CondensedOrder::in_order;  // PKT-07

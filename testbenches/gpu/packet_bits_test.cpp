@@ -137,7 +137,7 @@ Row launch_base() {
                              no_bits<&KernelLaunch::priority>(kByTask), no_bits<&KernelLaunch::record>(kByTask),
                              no_bits<&KernelLaunch::area>(kByTask), no_bits<&KernelLaunch::local_bytes>(kByTask),
                              no_bits<&KernelLaunch::ahead>(kByTask), no_bits<&KernelLaunch::queue>(kByTask),
-                             no_bits<&KernelLaunch::departure>(kShown)});
+                             no_bits<&KernelLaunch::fence>(kByTask), no_bits<&KernelLaunch::departure>(kShown)});
 }
 Rows shape_rows() {
   const Names extents_and_levels = {"extents of the grid and of each level of its CGAs"};
