@@ -11,7 +11,8 @@ constexpr Limits<double> kPhase{Unit::ns, 0, 1'000'000};
 
 void describe_costs(ParamTable<PacketParams>& t) {
   const char* cost =
-      "fitted, all together: with the memory path, an in-order packet of an empty kernel takes the 1.38 us of an MI300X "
+      "fitted, all together: with the memory path, an in-order packet of an empty kernel takes the 1.38 us of an "
+      "MI300X "
       "(ROCm/rocm-systems #11282); how its phases share them is not published";
   t.add("decode_plain", &PacketParams::decode_plain, kPhase, "decoding a kernel dispatch packet", cost);
   t.add("decode_reference", &PacketParams::decode_reference, kPhase,

@@ -58,8 +58,11 @@ void PacketResults::end(std::size_t op, const packet::PacketRecord& record, cons
         op, record.queue, record.index, record.kernel, record.kernels, record.type, record.status, record.reason, {}};
     // The doorbell of a packet before it may have made it be found: then it counts from when it was there.
     const double told = std::max(sent.begun, ns_of_(t.doorbell));
-    launch.times = {sent.begun,           told,              ns_of_(t.fetched), ns_of_(t.ready),  ns_of_(t.decoded),
-                    ns_of_(t.dispatched), ns_of_(t.started), ns_of_(t.ended),   ns_of_(t.cleaned)};
+    launch.times = {sent.begun,        told,
+                    ns_of_(t.fetched), ns_of_(t.ready),
+                    ns_of_(t.decoded), ns_of_(t.dispatched),
+                    ns_of_(t.started), ns_of_(t.ended),
+                    ns_of_(t.cleaned)};
     launches_.push_back(launch);
   }
   if (!sent.ends && !bad) return;

@@ -192,7 +192,7 @@ HEDDLE_MEMBERS(TaskPacket) {
                in<&KernelLaunch::priority>({"priority"}), no_bits<&KernelLaunch::record>(by_record),
                no_bits<&KernelLaunch::area>(by_record), in<&KernelLaunch::local_bytes>({"local memory"}),
                no_bits<&KernelLaunch::ahead>(by_record), no_bits<&KernelLaunch::queue>("its kind says it"),
-               no_bits<&KernelLaunch::departure>(kShown)}),
+               no_bits<&KernelLaunch::fence>(by_record), no_bits<&KernelLaunch::departure>(kShown)}),
           in<&TaskPacket::operation>({"task"}),
           no_bits<&TaskPacket::depth>(by_record),
           no_bits<&TaskPacket::further>("where the states lie says so, one behind another"),
