@@ -1,6 +1,7 @@
 #include "arch/aql_packet.h"
 
 #include "arch/address_map.h"
+#include "arch/aql_diff.h"
 #include "arch/byte_codec.h"
 #include "common/error.h"
 
@@ -183,7 +184,7 @@ HsaResult decode(const PacketBytes& bytes, KernelDispatch& packet) {
   if (const HsaResult result = decode(scopes, fields.synch_scopes); !result.ok()) return result;
   if (packet.reserved2 != 0) return kReservedField;
   if (type == PacketType::kernel_dispatch) return packet.reserved0 == 0 ? kGood : kReservedField;
-  return packet.reserved0 < kReferenceEntries ? kGood : bad_argument("there is no such table entry: ref_num above 7");
+  return packet.reserved0 < kMostEntries ? kGood : bad_argument("there is no such table entry: ref_num is too large");
 }
 
 PacketBytes encode(const BarrierPacket& packet, PacketType type) {

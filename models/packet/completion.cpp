@@ -73,9 +73,13 @@ void Completion::on_event(std::uint32_t kind, std::uint64_t argument) {
 
 // A release at system scope waits for all slices; any other one has been paid for.
 void Completion::write_back(std::uint32_t number) {
-  if (jobs_[number].fence != FenceScope::system) return schedule(cost(params().clean_up), kCleanedUp, number);
+  if (jobs_[number].fence != FenceScope::system) return clean_up(number);
   stats().fences.add();
   memory().write_back(tag_of(Use::fence, number));
+}
+
+void Completion::clean_up(std::uint32_t number) {
+  schedule(spend(work_of_clean_up(jobs_[number].signal != 0)), kCleanedUp, number);
 }
 
 void Completion::write_signal(std::uint32_t number) {
@@ -98,7 +102,7 @@ void Completion::on_answer(const MemoryAnswer& answer) {
         fail(job, HsaStatus::error, "what the caches hold cannot be written back");
         if (job.value == 0) job.value = signal_value_of(HsaStatus::error);
       }
-      return schedule(cost(params().clean_up), kCleanedUp, number);
+      return clean_up(number);
     }
     case Use::signal:
       return signal_written(number, answer.ok);

@@ -72,6 +72,7 @@ class Completion final : public PipelineStage {
   static Job job_of(Scope of, Packet& packet);
   void start(const Job& job);
   void write_back(std::uint32_t number);
+  void clean_up(std::uint32_t number);
   void write_signal(std::uint32_t number);
   void signal_written(std::uint32_t number, bool ok);
   void mailbox_read(std::uint32_t number, const MemoryAnswer& answer);

@@ -33,7 +33,10 @@ void Dispatcher::accept(Packet& packet) {
 
 // The L1s are emptied by the start of the kernel (MEM-06): the fence is a cost.
 void Dispatcher::acquire(Packet& packet) {
-  const FenceScope scope = packet.kernels.empty() ? packet.other.scopes.acquire : packet.kernels.front().acquire;
+  fence(packet, packet.kernels.empty() ? packet.other.scopes.acquire : packet.kernels.front().acquire);
+}
+
+void Dispatcher::fence(Packet& packet, FenceScope scope) {
   double ns = 0;
   if (scope == FenceScope::agent) ns = params().acquire_agent;
   if (scope == FenceScope::system) ns = params().acquire_system;
@@ -42,6 +45,11 @@ void Dispatcher::acquire(Packet& packet) {
 }
 
 void Dispatcher::acquired(Packet& packet) {
+  if (packet.dispatched > 0) {
+    packet.kernels[packet.dispatched].times.decoded = now();
+    packet.phase = Phase::running;
+    return is_cut(packet) ? step(packet) : enter_flight(packet);
+  }
   packet.times.decoded = now();
   for (Kernel& kernel : packet.kernels) kernel.times = packet.times;
   if (packet.kernels.empty()) {
@@ -56,7 +64,14 @@ void Dispatcher::launch_next(Packet& packet) {
   if (packet.dispatched > 0) {
     PacketTimes& times = packet.kernels[packet.dispatched].times;
     times.doorbell = times.fetched = times.ready = times.decoded = now();
+    // A diff may ask for a fence before a later kernel (PKT-06).
+    const FenceScope scope = packet.kernels[packet.dispatched].acquire;
+    if (scope != FenceScope::none) return fence(packet, scope);
   }
+  enter_flight(packet);
+}
+
+void Dispatcher::enter_flight(Packet& packet) {
   if (in_flight_ >= params().in_flight) {
     packet.phase = Phase::limit;
     limited_.push_back(&packet);
@@ -69,7 +84,7 @@ void Dispatcher::launch_next(Packet& packet) {
 void Dispatcher::start_dispatch(Packet& packet) {
   packet.phase = Phase::dispatch;
   stats().in_flight.set(++in_flight_);
-  schedule(cost(params().dispatch), kDispatch, packet);
+  schedule(spend(work_of_dispatch()), kDispatch, packet);
   reporter().note_wait(packet.queue);
 }
 

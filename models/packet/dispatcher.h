@@ -58,8 +58,10 @@ class Dispatcher final : public PipelineStage, public DecodeListener, public Ker
     std::uint32_t kernel = 0;
   };
 
+  void fence(Packet& packet, arch::FenceScope scope);
   void acquired(Packet& packet);
   void launch_next(Packet& packet);
+  void enter_flight(Packet& packet);
   void start_dispatch(Packet& packet);
   void dispatch(Packet& packet);
   void hand_over(Packet& packet, std::uint32_t number);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "packet/packet_reporter.h"
-#include "packet/reference_table.h"
+#include "packet/reference_buffer.h"
 #include "protocol/packet_copy.h"
 
 namespace heddle::packet {
@@ -26,7 +26,7 @@ class QueueControl final : public QueueSupervisor {
     HeadOfQueue& heads;
     Decoder& decoder;
     OtherPackets& others;
-    ReferenceTables& tables;
+    ReferenceBuffer& tables;
   };
 
   QueueControl(const StageContext& context, const Neighbours& to) : context_(context), to_(to) {}

@@ -134,7 +134,7 @@ class Interpreter {
       run.first = kernel == 0;
       run.last = kernel + 1 == count;
       run.barrier = (f.scopes & 1) != 0;
-      run.acquire = run.first ? f.scopes >> 1 & 3U : 0;
+      run.acquire = run.first || (vector & 1U) != 0 ? f.scopes >> 1 & 3U : 0;
       run.release = run.last || (vector & 1U) != 0 ? f.scopes >> 3 & 3U : 0;
       run.signal = run.last || (vector >> 12 & 1U) != 0 ? f.completion_signal : 0;
       runs.push_back(run);
@@ -247,6 +247,10 @@ inline std::string what_is_lost(const Kernels& kernels, const std::vector<Run>& 
     do acquire = std::max(acquire, kernels[i].dispatch.scopes >> 1 & 3U);
     while (!runs[i++].last);
     if (runs[first].acquire > acquire) return "an acquire nobody asked for";
+    for (std::size_t k = first + 1; k < i; ++k) {
+      const bool keep = options.keep_fences || (kernels[k].keep & HEDDLE_KEEP_ACQUIRE) != 0;
+      if (runs[k].acquire > (keep ? kernels[k].dispatch.scopes >> 1 & 3U : 0U)) return "an acquire too much";
+    }
   }
   const auto asked = complete_before(kernels);
   const auto given = complete_before(runs, options.overlap);
