@@ -1,5 +1,5 @@
-// The links of one plane of a GPC's SM-to-SM network, where a packet passes it in one call (TimingMode fast and lt): when
-// does it arrive? A plain core.
+// The links of one plane of a GPC's SM-to-SM network, where a packet passes it in one call (TimingMode fast and lt):
+// when does it arrive? A plain core.
 #pragma once
 
 #include <algorithm>

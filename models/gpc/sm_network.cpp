@@ -111,7 +111,7 @@ SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const 
 SmNetwork::~SmNetwork() = default;
 
 std::unique_ptr<SmNetwork::Plane> SmNetwork::make_plane(bool replies, const SmNetworkParams& params,
-                                                       const arch::Topology::Gpc& gpc) {
+                                                        const arch::Topology::Gpc& gpc) {
   if (has_calls(domain_.mode())) return std::make_unique<CalledPlane>(*this, replies, params, gpc);
   return std::make_unique<QueuedPlane>(*this, replies, params, gpc);
 }

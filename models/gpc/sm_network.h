@@ -140,9 +140,7 @@ class SmNetwork : public Block {
 
    protected:
     std::uint32_t sms() const { return static_cast<std::uint32_t>(owner_.sm_ids_.size()); }
-    sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in() {
-      return replies_ ? owner_.reply_in : owner_.request_in;
-    }
+    sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in() { return replies_ ? owner_.reply_in : owner_.request_in; }
     PacketOut<protocol::DsmemPacket>& out() { return replies_ ? owner_.reply_out : owner_.request_out; }
     std::uint32_t bytes_of(const protocol::DsmemPacket& packet) const { return dsmem_bytes(packet, replies_); }
     // A packet reaches its SM so many cycles later than one that nothing delays.

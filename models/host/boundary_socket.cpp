@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "arch/gpu_observation.h"
-#include "arch/race_checker.h"
 #include "arch/memory_op.h"
+#include "arch/race_checker.h"
 
 namespace heddle::host {
 

@@ -32,8 +32,8 @@ class HbmLink {
 };
 
 // The turns of reads where writes wait for the bus as well: a read that comes while only writes are served goes first.
-// One that finds it being served waits for a batch of writes, and so do those that come meanwhile: a batch of reads then
-// has the bus, or as many as there are.
+// One that finds it being served waits for a batch of writes, and so do those that come meanwhile: a batch of reads
+// then has the bus, or as many as there are.
 class ReadTurns {
  public:
   explicit ReadTurns(std::uint32_t batch) : batch_(batch) {}
@@ -63,8 +63,8 @@ class ReadTurns {
 // Accesses come in the order of calls. A controller would serve what goes to a row as long as that is open: so an
 // access finds its row open if an earlier one to it is served when this one comes, or later, whatever other rows of the
 // bank others have asked for in between. Writes are collected, and change the direction of the bus once for as many as
-// a batch has, if there are reads between them; one is answered when the queue has room for it. A read does not wait for
-// writes that are to come, but for turns: it opens its row before theirs, and they have what is left.
+// a batch has, if there are reads between them; one is answered when the queue has room for it. A read does not wait
+// for writes that are to come, but for turns: it opens its row before theirs, and they have what is left.
 class HbmCalendar {
  public:
   // All references must outlive it.

@@ -107,7 +107,7 @@ class Dispatcher final : public PipelineStage, public DecodeListener, public Ker
   std::uint32_t in_flight_ = 0;
   std::deque<Packet*> limited_;  // packets that wait for in_flight_ to sink, as they came
   DispatchIds ids_;
-  std::uint64_t fences_ = 0;  // number of the last acquire fence
+  std::uint64_t fences_ = 0;                            // number of the last acquire fence
   std::unordered_map<std::uint32_t, Running> running_;  // by operation; looked up only
 };
 

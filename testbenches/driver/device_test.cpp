@@ -1,6 +1,6 @@
 // Device and signals of the host library against a device that the test plays.
-#include <string>
 #include <algorithm>
+#include <string>
 
 #include <catch2/catch.hpp>
 

@@ -211,7 +211,8 @@ TEST_CASE("fills and acknowledgements of units take the ports of their SMs", "[g
     for (std::uint32_t i = 0; i < 4; ++i) bench.send(1, kRequests, 2, 8, 128, i);
     bench.run(10'000);
     REQUIRE(bench.sms[8]->got[kRequests].size() == 4);
-    // Each waits for one line of the unit, and not for all of them; where accesses are calls, who asks first goes first.
+    // Each waits for one line of the unit, and not for all of them; where accesses are calls, who asks first goes
+    // first.
     if (mode == TimingMode::at) CHECK(bench.sms[8]->got[kRequests].back().cycle <= bench.network.latency(2, 8) + 9 * 9);
   }
   SECTION("acknowledgements of a request that wait for the port become one") {

@@ -134,8 +134,8 @@ TEST_CASE("reads go before writes that have been asked for all at once", "[memor
     }
     for (double now = 120; now < 4000; now += gap * random.below(201) / 100.0) {
       const std::uint64_t line = random.below(1 << 20);
-      requests.push_back(
-          whole(static_cast<std::uint64_t>(now), false, map.decode(line * 128), static_cast<std::uint32_t>(requests.size())));
+      requests.push_back(whole(static_cast<std::uint64_t>(now), false, map.decode(line * 128),
+                               static_cast<std::uint32_t>(requests.size())));
     }
     const Both both = run(params, requests);
     CAPTURE(gap, both.mean[0], both.mean[1]);
