@@ -78,7 +78,9 @@ void check_with_model(const Plan& made, const Kernels& kernels, packet::Referenc
       CHECK(dispatch.fields.kernarg == wanted.kernarg);
       if (!reference) continue;
       const arch::KernelObject object = model_of(object_at(wanted.kernel_object));
-      table.store(bytes[10], {dispatch.fields, object, arch::shape_of(dispatch.fields, object, 0), {}});
+      arch::KernelShape shape;
+      if (format.of == arch::DiffOf::stored) shape = arch::shape_of(dispatch.fields, object, 0);
+      table.store(bytes[10], {dispatch.fields, object, shape, {}});
       continue;
     }
     const packet::CondensedKernels expanded =
@@ -183,6 +185,7 @@ Kernels with_objects(Kernels kernels) {
     heddle_dispatch& d = kernel.dispatch;
     for (std::size_t i = 0; i < 3; ++i) d.grid[i] = std::max<std::uint32_t>(d.grid[i], d.workgroup[i]);
     kernel.object = &object_at(d.kernel_object);
+    d.group_segment = std::max(d.group_segment, kernel.object->static_shared);
   }
   return kernels;
 }

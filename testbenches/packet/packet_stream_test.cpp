@@ -44,6 +44,7 @@ constexpr std::uint32_t kPrograms = 3;
 constexpr std::uint64_t kProcess = 0x1'0000;
 constexpr std::uint64_t kObjectsAt = 0x1000;
 constexpr std::uint64_t kSignalsAt = 0x3000;
+constexpr std::uint64_t kSignalBytes = 64;  // with time stamps
 constexpr std::uint64_t kIndexAt = 0x3800;
 constexpr std::uint64_t kRingAt = 0x4000;
 constexpr std::uint32_t kRing = 4;
@@ -258,7 +259,7 @@ class Stream {
       check_acquire(wanted[i], done_.records[i], i);
       if (wanted[i].release == 2) ++fences;
       ++acquired_at.at(wanted[i].acquire);
-      if (wanted[i].signal != 0) --after.at((wanted[i].signal - kSignalsAt) / 32);
+      if (wanted[i].signal != 0) --after.at((wanted[i].signal - kSignalsAt) / kSignalBytes);
     }
     REQUIRE(signals(queue) == after);
     REQUIRE(memory_.write_backs - write_backs == fences);
@@ -277,7 +278,7 @@ class Stream {
  private:
   static std::uint8_t process(std::uint32_t queue) { return static_cast<std::uint8_t>(queue); }
   static std::uint64_t object_at(std::uint64_t number) { return kObjectsAt + 128 * number; }
-  static std::uint64_t signal_at(std::uint64_t number) { return kSignalsAt + 32 * number; }
+  static std::uint64_t signal_at(std::uint64_t number) { return kSignalsAt + kSignalBytes * number; }
   oracle::Table& table_of(std::uint32_t queue) {
     return expected_[params_.table_owner == TableOwner::queue ? queue : 0];
   }
@@ -333,7 +334,8 @@ class Stream {
     Blame blame;
     std::vector<Blame> by_kernel;
     const auto spoiled = [&](const Wanted& kernel) {
-      return kernel.signal != 0 && (kernel.signal < kSignalsAt || kernel.signal >= signal_at(kSignals));
+      return kernel.signal != 0 &&
+             (kernel.signal < kSignalsAt || kernel.signal >= signal_at(kSignals) || kernel.signal % kSignalBytes > 3);
     };
     for (const Wanted& kernel : judge(queue, image, blame, by_kernel)) {
       if (spoiled(kernel)) image[1] = 0xFF;  // scopes, or more kernels, that do not exist
@@ -475,7 +477,9 @@ class Stream {
     REQUIRE(record.times.decoded - record.times.ready == takes[wanted.acquire]);
   }
 
-  std::uint64_t acquired() const { return static_cast<std::uint64_t>(observation_.stats.value("packet.acquires")); }
+  std::uint64_t acquired() const {
+    return static_cast<std::uint64_t>(observation_.stats.value("gpu0.packet.acquires"));
+  }
   std::vector<std::uint64_t> signals(std::uint32_t queue) {
     std::vector<std::uint64_t> values;
     for (std::uint32_t i = 0; i < kSignals; ++i) values.push_back(memory_.get(process(queue), signal_at(i)));
@@ -511,7 +515,7 @@ class Stream {
     // The signal of a refused packet may have been any address of its process.
     for (std::uint32_t i = 0; i < kSignals; ++i) {
       memory_.put(process(queue), signal_at(i), 1U << 30, 8);
-      for (std::uint32_t at = 8; at < 32; at += 8) memory_.put(process(queue), signal_at(i) + at, 0, 8);
+      for (std::uint32_t at = 8; at < kSignalBytes; at += 8) memory_.put(process(queue), signal_at(i) + at, 0, 8);
     }
     for (std::uint32_t i = 0; i < kObjects; ++i) memory_.put_bytes(process(queue), object_at(i), objects_[queue][i]);
   }

@@ -57,7 +57,7 @@ inline Image random_dispatch(Rng& rng, std::uint8_t type) {
   }
   if (type == 6) set_number(image, 10, 2, rng.below(8));
   set_number(image, 24, 4, rng.percent(70) ? 0 : rng.percent(90) ? rng.below(524'289) : rng.next());
-  set_number(image, 28, 4, rng.percent(50) ? 0 : rng.below(rng.percent(70) ? 16'384 : 232'449));
+  set_number(image, 28, 4, rng.percent(35) ? 0 : rng.below(rng.percent(60) ? 65'536 : 232'449));
   set_number(image, 32, 8, 128 + rng.next() % ((std::uint64_t{1} << (20 + rng.below(43))) - 128) / 128 * 128);
   set_number(image, 40, 8, rng.next() / (rng.percent(95) ? 32 : 16) * 16);  // few in the host's memory
   set_number(image, 56, 8, random_signal(rng));
