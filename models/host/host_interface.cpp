@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -59,8 +60,9 @@ unsigned debug_registers(const RegisterFile& file, std::uint64_t base, tlm::tlm_
   return bytes;
 }
 
-// For whoever runs the platform: software on it made the mistake.
+// A queue that has stopped, for whoever runs the platform: software on it made the mistake.
 void report(const char* device, const protocol::QueueEventPacket& packet) {
+  if (packet.event != protocol::QueueEvent::state || packet.status == arch::HsaStatus::success) return;
   std::string where = fmt::format("{}: queue {}, packet {}", device, packet.queue, packet.index);
   if (packet.kernel != 0) where += fmt::format(", kernel {}", packet.kernel);
   const std::string text = fmt::format("{}: {} ({:#x}): {}", where, arch::status_text(packet.status),
@@ -117,6 +119,13 @@ bool ResetControl::inside_domain() const {
   return process != nullptr && process->get_parent_object() == &domain_;
 }
 
+template <class Packet>
+void HostInterface::on_news(const Packet& packet, std::uint32_t /*index*/) {
+  if constexpr (std::is_same_v<Packet, protocol::QueueEventPacket>) report(name(), packet);
+  file_.take(packet);
+  follow_level();
+}
+
 HostInterface::HostInterface(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                              const HostParams& params, const DeviceIdentity& identity, Device& device)
     : Block(name, domain, path),
@@ -143,7 +152,7 @@ HostInterface::HostInterface(const sc_core::sc_module_name& name, Domain& domain
       memory_(device, bar1_, params.bar1, identity.memory, aperture_delay_,
               {stats_.aperture_accesses, stats_.aperture_bytes}) {
   aperture_.connect(bar1_);
-  event_in.on_packet<HostInterface, &HostInterface::on_queue_event>(*this);
+  event_in.on_packet<HostInterface, &HostInterface::on_news<protocol::QueueEventPacket>>(*this);
   copy_done_in.on_packet<HostInterface, &HostInterface::on_news<protocol::CopyDonePacket>>(*this);
   answer_in.on_packet<HostInterface, &HostInterface::on_news<protocol::OccupancyAnswerPacket>>(*this);
   SC_HAS_PROCESS(HostInterface);
@@ -259,11 +268,6 @@ void HostInterface::ask(const protocol::OccupancyQueryPacket& query) {
   last_command_ = std::max(last_command_, commands_leave_);
   progress();
   if (query_out.links() > 0) query_out.send_at(last_command_, query);
-}
-
-void HostInterface::on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t index) {
-  if (packet.event == protocol::QueueEvent::state && packet.status != arch::HsaStatus::success) report(name(), packet);
-  on_news(packet, index);
 }
 
 // The time is that of time stamps.

@@ -189,13 +189,9 @@ class HostInterface : public Block, private BoundaryOwner, private RegisterEffec
   void soft_reset() override { reset_control_.request(); }
   std::uint64_t live(RegisterId id) const override;
 
-  void on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t index);
   // What registers show has changed.
   template <class Packet>
-  void on_news(const Packet& packet, std::uint32_t /*index*/) {
-    file_.take(packet);
-    follow_level();
-  }
+  void on_news(const Packet& packet, std::uint32_t index);
 
   tlm::tlm_response_status access(tlm::tlm_generic_payload& payload, Cycle end);
   void follow_level();
