@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "arch/memory_op.h"
-#include "common/bits.h"
 #include "common/error.h"
 #include "common/param_table.h"
 
@@ -41,18 +40,17 @@ std::string Race::text() const {
   return fmt::format("{} reads at {:#x} what {} has written, and {}", reader, address, writer, missing_text(missing));
 }
 
-LineBytes LineBytes::range(std::uint32_t first, std::uint32_t count) {
-  using bits::below;
-  const std::uint32_t end = first + count;
-  return {below(end) & ~below(first), below(end < 64 ? 0 : end - 64) & ~below(first < 64 ? 0 : first - 64)};
+std::uint64_t RaceLine::key(bool translated) const {
+  const bool own = translated && subcontext != kPhysical;
+  return line_of(address) | (own ? std::uint64_t{subcontext} + 1 : 0) << kSpaceBit;
 }
-
-std::uint32_t LineBytes::first() const { return low != 0 ? bits::lowest(low) : 64 + bits::lowest(high); }
 
 RaceChecker::RaceChecker(const RaceParams& params, bool translated, Stats& stats, const std::string& prefix,
                          std::function<void(const Race&)> found)
-    : most_lines_(params.lines), stats_(stats, prefix + ".check"), translated_(translated), tell_(std::move(found)) {
-  HEDDLE_CHECK(params.lines > 0, "a checker that remembers no line");
+    : stats_(stats, prefix + ".check"),
+      translated_(translated),
+      tell_(std::move(found)),
+      lines_(params.lines, [this](const Write& write) { lose(write); }) {
   reset();
 }
 
@@ -64,7 +62,6 @@ void RaceChecker::reset() {
   tasks_[kHost].kind = Kind::host;
   tasks_[kHost].name = "the host";
   lines_.clear();
-  ages_.clear();
   seen_.clear();
   races_.clear();
 }
@@ -126,11 +123,6 @@ void RaceChecker::program_releases(std::uint64_t operation, const Name& name) {
   if (task.releases.empty() || task.releases.back() < task.wrote) task.releases.push_back(order_.mark());
 }
 
-std::uint64_t RaceChecker::key_of(const RaceLine& line) const {
-  const bool own = translated_ && line.subcontext != RaceLine::kPhysical;
-  return line_of(line.address) | (own ? std::uint64_t{line.subcontext} + 1 : 0) << kSpaceBit;
-}
-
 void RaceChecker::reads(std::uint64_t operation, const RaceLine& line, const LineBytes& bytes, const Name& name) {
   check(task_of(operation, name), line, bytes);
 }
@@ -170,17 +162,15 @@ void RaceChecker::host_writes(std::uint64_t address, std::uint64_t bytes) {
 }
 
 void RaceChecker::forget(std::uint64_t address, std::uint64_t bytes) {
-  each_line({{address}, bytes}, [&](const RaceLine& line, const LineBytes& part) {
-    const auto found = lines_.find(key_of(line));
-    if (found != lines_.end()) take_out(found->second, part);
-  });
+  each_line({{address}, bytes},
+            [&](const RaceLine& line, const LineBytes& part) { lines_.take_out(line.key(translated_), part); });
 }
 
 void RaceChecker::check(std::uint32_t reader, const RaceLine& line, const LineBytes& bytes) {
-  const auto found = lines_.find(key_of(line));
-  if (found == lines_.end()) return;
+  const LineWriters::Line* writes = lines_.find(line.key(translated_));
+  if (writes == nullptr) return;
   const Task& who = tasks_.at(reader);
-  for (const Write& write : found->second) {
+  for (const Write& write : *writes) {
     const LineBytes both = write.bytes & bytes;
     MissingSync missing = MissingSync::order;
     if (write.task == reader || !both.any() || !lacks(write, who, missing)) continue;
@@ -188,15 +178,20 @@ void RaceChecker::check(std::uint32_t reader, const RaceLine& line, const LineBy
   }
 }
 
-bool RaceChecker::has(const PacketSet& set, const Task& writer, Moment when) {
-  switch (writer.kind) {
+bool RaceChecker::Task::is_in(const PacketSet& set, Moment when) const {
+  switch (kind) {
     case Kind::packet:
-      return set.has(writer.queue, writer.index, writer.kernels);
+      return set.has(queue, index, kernels);
     case Kind::host:
       return when <= set.until;
     default:
-      return writer.ended <= set.until;
+      return ended <= set.until;
   }
+}
+
+Moment RaceChecker::Task::released(Moment when) const {
+  const auto at = std::lower_bound(releases.begin(), releases.end(), when);
+  return at == releases.end() ? kNever : *at;
 }
 
 bool RaceChecker::lacks(const Write& write, const Task& reader, MissingSync& missing) {
@@ -210,14 +205,14 @@ bool RaceChecker::lacks(const Write& write, const Task& reader, MissingSync& mis
   const std::size_t scope = for_host || writer.kind == Kind::host ? 1 : 0;
   // What a program has released itself needs no release behind it, and the host may know of it while the program runs.
   // Neither does what another kernel of the same packet has written: each follows when that has completed (PKT-07).
-  const Moment when = released(writer, write);
+  const Moment when = writer.released(write.when);
   const bool inside = writer.kind == Kind::packet && reader.kind == Kind::packet && writer.queue == reader.queue &&
                       writer.index == reader.index;
   const bool no_fence = inside || when != kNever;
-  const auto complete = [&](const PacketSet& set) { return when <= set.until || has(set, writer, write.when); };
-  const auto is_released = [&](std::size_t at) { return no_fence || has(past.released[at], writer, write.when); };
+  const auto complete = [&](const PacketSet& set) { return when <= set.until || writer.is_in(set, write.when); };
+  const auto is_released = [&](std::size_t at) { return no_fence || writer.is_in(past.released[at], write.when); };
   const auto is_acquired = [&](std::size_t at) {
-    return no_fence ? complete(past.complete_then[at]) : has(past.acquired[at], writer, write.when);
+    return no_fence ? complete(past.complete_then[at]) : writer.is_in(past.acquired[at], write.when);
   };
   if (!complete(past.order)) return true;
   if (!is_released(scope)) {
@@ -227,11 +222,6 @@ bool RaceChecker::lacks(const Write& write, const Task& reader, MissingSync& mis
   if (for_host || is_acquired(scope)) return false;
   missing = scope == 1 && is_acquired(0) ? MissingSync::wider_acquire : MissingSync::acquire;
   return true;
-}
-
-Moment RaceChecker::released(const Task& writer, const Write& write) {
-  const auto at = std::lower_bound(writer.releases.begin(), writer.releases.end(), write.when);
-  return at == writer.releases.end() ? kNever : *at;
 }
 
 void RaceChecker::report(std::uint32_t writer, std::uint32_t reader, MissingSync missing, std::uint64_t address) {
@@ -245,48 +235,18 @@ void RaceChecker::report(std::uint32_t writer, std::uint32_t reader, MissingSync
 
 void RaceChecker::enter(std::uint32_t writer, const RaceLine& line, const LineBytes& bytes, bool strong) {
   if (!bytes.any()) return;
-  const auto [at, added] = lines_.try_emplace(key_of(line));
-  if (added) {
-    ages_.push_back(at->first);
-    if (lines_.size() > most_lines_) forget_oldest();
-  }
-  Line& writes = lines_[key_of(line)];
-  take_out(writes, bytes);
   Task& task = tasks_.at(writer);
-  // Nobody can be behind some of a kernel's writes that nothing else lies between.
-  const auto own = std::find_if(writes.begin(), writes.end(), [&](const Write& write) {
-    return write.task == writer && write.strong == strong && write.when > order_.marked();
-  });
   task.wrote = order_.tick();
-  if (own != writes.end()) {
-    own->bytes = own->bytes | bytes;
-    return;
-  }
-  writes.push_back({writer, strong, bytes, task.wrote});
-  ++task.writes;
-}
-
-void RaceChecker::take_out(Line& line, const LineBytes& bytes) {
-  for (Write& write : line) {
-    write.bytes = write.bytes.without(bytes);
-    if (!write.bytes.any()) lose(write);
-  }
-  line.erase(std::remove_if(line.begin(), line.end(), [](const Write& write) { return !write.bytes.any(); }),
-             line.end());
+  // Nobody can be behind some of a kernel's writes that nothing else lies between.
+  bool forgot = false;
+  if (lines_.enter(line.key(translated_), {writer, strong, bytes, task.wrote}, order_.marked(), forgot)) ++task.writes;
+  if (forgot) stats_.forgotten.add();
 }
 
 void RaceChecker::lose(const Write& write) {
   const auto task = tasks_.find(write.task);
   if (--task->second.writes > 0 || task->second.ended == kNever) return;
   tasks_.erase(task);
-}
-
-void RaceChecker::forget_oldest() {
-  const auto oldest = lines_.find(ages_.front());
-  ages_.pop_front();
-  for (const Write& write : oldest->second) lose(write);
-  lines_.erase(oldest);
-  stats_.forgotten.add();
 }
 
 }  // namespace heddle::arch

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,6 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "arch/line_writers.h"
 #include "arch/packet_order.h"
 #include "common/param_fwd.h"
 #include "common/stats.h"
@@ -53,25 +53,14 @@ struct Race {
   std::string text() const;
 };
 
-// Bytes of a line, a bit each.
-struct LineBytes {
-  std::uint64_t low = 0;
-  std::uint64_t high = 0;
-
-  static LineBytes range(std::uint32_t first, std::uint32_t count);
-  bool any() const { return (low | high) != 0; }
-  std::uint32_t first() const;  // of those that there are
-  LineBytes operator&(const LineBytes& other) const { return {low & other.low, high & other.high}; }
-  LineBytes operator|(const LineBytes& other) const { return {low | other.low, high | other.high}; }
-  LineBytes without(const LineBytes& other) const { return {low & ~other.low, high & ~other.high}; }
-};
-
 // Where an access goes. Where addresses are translated, those of different subcontexts are different memory.
 struct RaceLine {
   static constexpr std::uint8_t kPhysical = 0xFF;
 
   std::uint64_t address = 0;  // of the line
   std::uint8_t subcontext = kPhysical;
+
+  std::uint64_t key(bool translated) const;
 };
 
 class RaceChecker {
@@ -133,14 +122,13 @@ class RaceChecker {
     bool heard_of = false;         // by the host, from its program
     std::vector<Moment> releases;  // by its program, each after another write
     std::uint64_t writes = 0;      // in lines
+
+    // What it did at that time is in the set.
+    bool is_in(const PacketSet& set, Moment when) const;
+    // When its program has released a write of that time; kNever if it has not.
+    Moment released(Moment when) const;
   };
-  struct Write {
-    std::uint32_t task = 0;
-    bool strong = false;
-    LineBytes bytes;
-    Moment when = 0;  // the first of them
-  };
-  using Line = std::vector<Write>;
+  using Write = LineWriters::Write;
   struct Statistics : StatGroup {
     using StatGroup::StatGroup;
     Counter& races = counter("races", "races", "pairs of kernels that lack something between them");
@@ -148,32 +136,24 @@ class RaceChecker {
     Counter& forgotten = counter("forgotten", "lines", "lines whose writers had to be forgotten for others");
   };
 
-  std::uint64_t key_of(const RaceLine& line) const;
-  static bool has(const PacketSet& set, const Task& writer, Moment when);
   template <class Visit>
   static void each_line(const Range& range, Visit&& visit);
   void start(std::uint64_t operation, const PacketOrder::Part& part, const std::string& name, FenceScope acquires);
   std::uint32_t task_of(std::uint64_t operation, const Name& name);
   void check(std::uint32_t reader, const RaceLine& line, const LineBytes& bytes);
   bool lacks(const Write& write, const Task& reader, MissingSync& missing);
-  // When its program has released the write; kNever if it has not.
-  static Moment released(const Task& writer, const Write& write);
   void enter(std::uint32_t writer, const RaceLine& line, const LineBytes& bytes, bool strong);
   void report(std::uint32_t writer, std::uint32_t reader, MissingSync missing, std::uint64_t address);
-  void take_out(Line& line, const LineBytes& bytes);
   void lose(const Write& write);
-  void forget_oldest();
 
   PacketOrder order_;
-  const std::uint32_t most_lines_;
   Statistics stats_;
   const bool translated_;
   const std::function<void(const Race&)> tell_;
   std::unordered_map<std::uint64_t, std::uint32_t> operations_;  // those that have not ended, to tasks
   std::unordered_map<std::uint32_t, Task> tasks_;
   std::uint32_t next_task_ = kHost + 1;
-  std::unordered_map<std::uint64_t, Line> lines_;
-  std::deque<std::uint64_t> ages_;  // the keys of the lines, the oldest first
+  LineWriters lines_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, MissingSync>, std::uint64_t> seen_;  // reads
   std::vector<Race> races_;
 };

@@ -83,13 +83,15 @@ void HbmCalendar::refresh(HbmTick when) {
 
 HbmCalendar::Row& HbmCalendar::open(Bank& bank, std::uint32_t number, HbmTick when, bool read) {
   const std::size_t at = read ? bank.open_at(when) : bank.latest;
-  static const Row kUnknown{HbmBanks::kClosed - 1, 0, 0, 0, 0};
-  const Row& before = at == Bank::kRows ? kUnknown : bank.rows[at];
+  const Row* before = at == Bank::kRows ? nullptr : &bank.rows[at];
+  const bool closed = before != nullptr && before->row == HbmBanks::kClosed;
   // The row before is closed on demand, behind its last column; for a read, behind the last read.
   HbmTick activate = std::max(when, bank.closed);
-  if (before.row != HbmBanks::kClosed) {
-    const HbmTick last = read ? std::min(before.last, std::max(when, before.last_read)) : before.last;
-    activate = std::max({activate, before.activate + timing_.ras, last + timing_.read_to_pre}) + timing_.rp;
+  if (before == nullptr) {  // some row is open, for long
+    activate += timing_.rp;
+  } else if (!closed) {
+    const HbmTick last = read ? std::min(before->last, std::max(when, before->last_read)) : before->last;
+    activate = std::max({activate, before->activate + timing_.ras, last + timing_.read_to_pre}) + timing_.rp;
   }
   for (std::size_t i = 0; i < Bank::kRows; ++i) {
     Row& row = bank.rows[i];
@@ -98,7 +100,7 @@ HbmCalendar::Row& HbmCalendar::open(Bank& bank, std::uint32_t number, HbmTick wh
     counters_.row_hits.add();
     return row;
   }
-  (before.row == HbmBanks::kClosed ? counters_.row_misses : counters_.row_conflicts).add();
+  (closed ? counters_.row_misses : counters_.row_conflicts).add();
   counters_.activates.add();
   const HbmTick apart = std::max(timing_.rrd_short, timing_.faw / 4);
   activate = activates_[read ? 0 : 1].take(activate, apart);

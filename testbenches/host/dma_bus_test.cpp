@@ -227,14 +227,8 @@ TEST_CASE("an answer that never comes ends one request with an error, and no oth
       CAPTURE(static_cast<int>(mode), kind);
       SimFixture fixture;
       Reports reports;
-      std::unique_ptr<StuckMemory> stuck;
-      std::unique_ptr<PhasedMemory> phased;
-      if (kind == 0) stuck = std::make_unique<StuckMemory>("target");
-      if (kind == 1) phased = std::make_unique<PhasedMemory>("target", Habit::accepts_only);
-      if (kind == 2) phased = std::make_unique<PhasedMemory>("target", Habit::takes_only);
-      BusTarget& target = stuck ? static_cast<BusTarget&>(*stuck) : *phased;
-      (stuck ? stuck->first : phased->first) = 4096;
-      (stuck ? stuck->last : phased->last) = 4096 + 8;
+      SilentTarget silent(kind, 4096, 4096 + 8);
+      BusTarget& target = silent.target();
       DmaBench bench(with([&](HubParams& params) {
                        params.dma_answer_limit = 20'000;
                        if (kind == 0) params.dma_transport = DmaTransport::blocking;
@@ -265,8 +259,7 @@ TEST_CASE("an answer that never comes ends one request with an error, and no oth
       bench.run(2 * kUs);
       CHECK(bench.ok(after));
       // It comes after all.
-      if (stuck) stuck->let_go.notify();
-      if (phased) phased->answer_forgotten();
+      silent.answer();
       run_until_idle();
       CHECK(bench.answers[lost].count == 1);
       CHECK(bench.hub.hub.payloads() == 0);
@@ -367,14 +360,8 @@ TEST_CASE("a reset recovers from answers that never come, and is over after the 
       CAPTURE(static_cast<int>(mode), kind);
       SimFixture fixture;
       Reports reports;
-      std::unique_ptr<StuckMemory> stuck;
-      std::unique_ptr<PhasedMemory> phased;
-      if (kind == 0) stuck = std::make_unique<StuckMemory>("target");
-      if (kind == 1) phased = std::make_unique<PhasedMemory>("target", Habit::accepts_only);
-      if (kind == 2) phased = std::make_unique<PhasedMemory>("target", Habit::takes_only);
-      BusTarget& target = stuck ? static_cast<BusTarget&>(*stuck) : *phased;
-      (stuck ? stuck->first : phased->first) = 4096;
-      (stuck ? stuck->last : phased->last) = 4096 + 8;
+      SilentTarget silent(kind, 4096, 4096 + 8);
+      BusTarget& target = silent.target();
       DmaBench bench(with([&](HubParams& params) {
                        params.dma_answer_limit = 20'000;
                        if (kind == 0) params.dma_transport = DmaTransport::blocking;
@@ -388,8 +375,7 @@ TEST_CASE("a reset recovers from answers that never come, and is over after the 
       bench.answers.clear();
       CHECK_FALSE(bench.hub.hub.settled());
       // Others go at once; a write to the same bytes waits for the one before.
-      if (stuck) stuck->first = stuck->last = 0;
-      if (phased) phased->first = phased->last = 0;
+      silent.keep_silent(0, 0);
       const std::uint32_t other = bench.write(512, 0x33);
       const std::uint32_t same = bench.write(4096, 0x44);
       bench.run(5 * kUs);
@@ -403,8 +389,7 @@ TEST_CASE("a reset recovers from answers that never come, and is over after the 
       CHECK(bench.stat("lost") == 1);
       run_until_idle();
       CHECK(bench.hub.hub.payloads() == 1);
-      if (stuck) stuck->let_go.notify();
-      if (phased) phased->answer_forgotten();
+      silent.answer();
       run_until_idle();
       CHECK(bench.hub.hub.payloads() == 0);
     }

@@ -26,7 +26,7 @@ LARGE = {
     "DeviceLaunchUnit": (28, 3), "Dispatcher": (27, 8), "DmaPort": (30, 9),
     "Gpu": (26, 1), "Gpm": (27, 32), "GpcMmu": (31, 15), "Gpu2GpcUnit": (11, 22), "Hbm": (30, 16), "HostInterface": (33, 26), "L1Cache": (40, 14),
     "L2Core": (33, 13), "L2Slice": (32, 18), "LaunchSession": (27, 24), "Launcher": (34, 22), "LinkNetwork": (40, 11), "LiveModel": (26, 10), "MemoryHub": (41, 21),
-    "Mpc": (22, 28), "PacketSubmitter": (31, 21), "ProgramBuilder": (28, 8), "RaceChecker": (30, 12), "RegisterFile": (28, 10),
+    "Mpc": (22, 28), "PacketSubmitter": (31, 21), "ProgramBuilder": (28, 8), "RegisterFile": (28, 10),
     "SharedMemory": (45, 8), "Sm": (19, 23), "SubcontextPartition": (28, 14), "Tmau": (20, 24), "TpcQuota": (32, 11),
     "TaskEntry": (15, 25), "WarpScheduler": (32, 8),
 }

@@ -498,6 +498,34 @@ class PhasedMemory : public BusTarget, private tlm::tlm_fw_transport_if<> {
   sc_core::sc_event never_;
 };
 
+// One of the three that never answer for some addresses: from b_transport, after END_REQ, and without END_REQ.
+class SilentTarget {
+ public:
+  static constexpr int kKinds = 3;
+
+  SilentTarget(int kind, std::uint64_t first, std::uint64_t last) {
+    if (kind == 0) stuck_ = std::make_unique<StuckMemory>("target");
+    if (kind == 1) phased_ = std::make_unique<PhasedMemory>("target", PhasedMemory::Habit::accepts_only);
+    if (kind == 2) phased_ = std::make_unique<PhasedMemory>("target", PhasedMemory::Habit::takes_only);
+    keep_silent(first, last);
+  }
+  BusTarget& target() { return stuck_ ? static_cast<BusTarget&>(*stuck_) : *phased_; }
+  // For these addresses from now on; 0, 0: it answers everything.
+  void keep_silent(std::uint64_t first, std::uint64_t last) {
+    (stuck_ ? stuck_->first : phased_->first) = first;
+    (stuck_ ? stuck_->last : phased_->last) = last;
+  }
+  // What it has not answered.
+  void answer() {
+    if (stuck_) stuck_->let_go.notify();
+    if (phased_) phased_->answer_forgotten();
+  }
+
+ private:
+  std::unique_ptr<StuckMemory> stuck_;
+  std::unique_ptr<PhasedMemory> phased_;
+};
+
 // -- Buses between the device and a memory ----------------------------------------------------------------------------
 
 // One b_transport at a time from each of its masters, who wait for each other. Addresses count from `base` on: what it

@@ -401,14 +401,8 @@ TEST_CASE("memories that never answer", "[system][HST-06]") {
         CAPTURE(name, timing, resets);
         SimFixture fixture;
         Reports reports;
-        std::unique_ptr<StuckMemory> stuck;
-        std::unique_ptr<PhasedMemory> phased;
-        if (kind == 0) stuck = std::make_unique<StuckMemory>("target");
-        if (kind == 1) phased = std::make_unique<PhasedMemory>("target", Habit::accepts_only);
-        if (kind == 2) phased = std::make_unique<PhasedMemory>("target", Habit::takes_only);
-        BusTarget& target = stuck ? static_cast<BusTarget&>(*stuck) : *phased;
-        (stuck ? stuck->first : phased->first) = kBad;
-        (stuck ? stuck->last : phased->last) = kBad + 4096;
+        SilentTarget silent(kind, kBad, kBad + 4096);
+        BusTarget& target = silent.target();
         TargetLab of({std::string("gpu.timing=") + timing, "gpu.hub.dma_answer_limit=200us"}, target);
         if (!resets) {
           check_bad_ring(of, kBad, 5000);
