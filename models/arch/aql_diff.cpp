@@ -1,23 +1,18 @@
-// Condensed packets: kernels as differences from table entries (PKT-06).
-#include "arch/aql_packet.h"
+#include "arch/aql_diff.h"
+
 #include "arch/byte_codec.h"
 #include "common/error.h"
 
 namespace heddle::arch {
 namespace {
 
-constexpr std::uint32_t kReferenceBits = 3;
-constexpr std::uint32_t kVectorLimit = 1U << kDispatchFields;
+constexpr DiffFormat kTextFormat{};  // of the text: 3 and 13 bits, of packets
 constexpr std::size_t kDiffOffset = 2;
 
 // Bits of each field, in the order of a diff vector.
-constexpr std::array<std::uint32_t, kDispatchFields> kFieldBits{8, 16, 16, 16, 16, 32, 32, 32, 32, 32, 64, 64, 64};
-
-bool has(const Diff& diff, std::uint32_t field) { return (diff.vector >> field & 1U) != 0; }
-
-std::uint16_t header_of(const Diff& diff) {
-  return static_cast<std::uint16_t>(diff.reference | diff.vector << kReferenceBits);
-}
+using FieldBits = std::array<std::uint32_t, kDispatchFields>;
+constexpr FieldBits kFieldBits{8, 16, 16, 16, 16, 32, 32, 32, 32, 32, 64, 64, 64};
+constexpr FieldBits kStoredBits{8, 16, 16, 16, 32, 16, 16, 16, 32, 32, 32, 64, 64};
 
 // The half-words of a condensed packet, one after the other.
 class HalfWords {
@@ -40,21 +35,31 @@ std::uint64_t take_value(HalfWords& from, std::uint32_t half_words) {
   return value;
 }
 
-HsaResult take_diff(HalfWords& from, Diff& diff) {
-  constexpr HsaResult kPastEnd = bad_format(Reason::diff_past_end);
-  if (from.left() == 0) return kPastEnd;
-  const std::uint16_t header = from.next();
+HsaResult take_header(HalfWords& from, const DiffFormat& format, WrittenDiff& diff) {
+  const std::uint64_t header = take_value(from, format.header_half_words());
   diff = {};
-  diff.reference = static_cast<std::uint8_t>(header & (kReferenceEntries - 1));
-  diff.vector = static_cast<std::uint16_t>(header >> kReferenceBits);
-  if (half_words_of(diff) - 1 > from.left()) return kPastEnd;
+  diff.reference = static_cast<std::uint32_t>(header & ((1U << format.reference_bits) - 1));
+  const std::uint64_t vector = header >> format.reference_bits;
+  if (vector >> format.vector_bits != 0) return bad_format(Reason::diff_header);
+  if (vector >> kDispatchFields != 0) return bad_format(Reason::diff_fields);
+  diff.vector = static_cast<std::uint32_t>(vector);
+  diff.half_words = format.header_half_words();
   for (std::uint32_t field = 0; field < kDispatchFields; ++field) {
-    if (!has(diff, field)) continue;
-    const std::uint64_t value = take_value(from, half_words_of(field));
-    if (kFieldBits[field] < 64 && value >> kFieldBits[field] != 0) {
-      return bad_format(Reason::wide_value);
-    }
-    set_field(diff.values, field, value);
+    if (diff.has(field)) diff.half_words += half_words_of(format.of, field);
+  }
+  return {};
+}
+
+HsaResult take_diff(HalfWords& from, const DiffFormat& format, WrittenDiff& diff) {
+  constexpr HsaResult kPastEnd = bad_format(Reason::diff_past_end);
+  if (from.left() < format.header_half_words()) return kPastEnd;
+  if (const HsaResult result = take_header(from, format, diff); !result.ok()) return result;
+  if (diff.half_words - format.header_half_words() > from.left()) return kPastEnd;
+  for (std::uint32_t field = 0; field < kDispatchFields; ++field) {
+    if (!diff.has(field)) continue;
+    diff.values[field] = take_value(from, half_words_of(format.of, field));
+    const std::uint32_t bits = bits_of_field(format.of, field);
+    if (bits < 64 && diff.values[field] >> bits != 0) return bad_format(Reason::wide_value);
   }
   return {};
 }
@@ -67,10 +72,14 @@ bool DispatchFields::operator==(const DispatchFields& o) const {
          kernarg == o.kernarg && completion_signal == o.completion_signal;
 }
 
-std::uint32_t half_words_of(std::uint32_t field) {
+std::uint32_t bits_of_field(DiffOf of, std::uint32_t field) {
   HEDDLE_CHECK(field < kDispatchFields, "a dispatch has thirteen fields");
-  return (kFieldBits[field] + 15) / 16;
+  return (of == DiffOf::packet ? kFieldBits : kStoredBits)[field];
 }
+
+std::uint32_t half_words_of(DiffOf of, std::uint32_t field) { return (bits_of_field(of, field) + 15) / 16; }
+
+std::uint32_t half_words_of(std::uint32_t field) { return half_words_of(DiffOf::packet, field); }
 
 std::uint64_t field_of(const DispatchFields& fields, std::uint32_t field) {
   switch (field) {
@@ -137,32 +146,45 @@ void set_field(DispatchFields& fields, std::uint32_t field, std::uint64_t value)
 }
 
 std::uint32_t half_words_of(const Diff& diff) {
-  std::uint32_t count = 1;
+  std::uint32_t count = kTextFormat.header_half_words();
   for (std::uint32_t field = 0; field < kDispatchFields; ++field) {
-    if (has(diff, field)) count += half_words_of(field);
+    if ((diff.vector >> field & 1U) != 0) count += half_words_of(field);
   }
   return count;
 }
 
 void apply(const Diff& diff, DispatchFields& fields) {
   for (std::uint32_t field = 0; field < kDispatchFields; ++field) {
-    if (has(diff, field)) set_field(fields, field, field_of(diff.values, field));
+    if ((diff.vector >> field & 1U) != 0) set_field(fields, field, field_of(diff.values, field));
   }
 }
 
-bool append(CondensedPacket& packet, std::uint32_t& used, const Diff& diff) {
-  HEDDLE_CHECK(diff.reference < kReferenceEntries && diff.vector < kVectorLimit, "a diff that no packet can say");
-  if (used + half_words_of(diff) > kDiffValues || packet.kernels == 255) return false;
-  packet.diff[used++] = header_of(diff);
+bool append(CondensedPacket& packet, std::uint32_t& used, const DiffFormat& format, const WrittenDiff& diff) {
+  HEDDLE_CHECK(diff.reference >> format.reference_bits == 0 && diff.vector >> format.vector_bits == 0 &&
+                   diff.vector >> kDispatchFields == 0,
+               "a diff that no packet can say");
+  std::uint32_t needed = format.header_half_words();
   for (std::uint32_t field = 0; field < kDispatchFields; ++field) {
-    if (!has(diff, field)) continue;
-    const std::uint64_t value = field_of(diff.values, field);
-    for (std::uint32_t i = 0; i < half_words_of(field); ++i) {
-      packet.diff[used++] = static_cast<std::uint16_t>(value >> (16 * i));
-    }
+    if (diff.has(field)) needed += half_words_of(format.of, field);
+  }
+  if (used + needed > kDiffValues || packet.kernels == 255) return false;
+  const auto put = [&](std::uint64_t value, std::uint32_t half_words) {
+    for (std::uint32_t i = 0; i < half_words; ++i) packet.diff[used++] = static_cast<std::uint16_t>(value >> (16 * i));
+  };
+  put(diff.reference | std::uint64_t{diff.vector} << format.reference_bits, format.header_half_words());
+  for (std::uint32_t field = 0; field < kDispatchFields; ++field) {
+    if (diff.has(field)) put(diff.values[field], half_words_of(format.of, field));
   }
   ++packet.kernels;
   return true;
+}
+
+bool append(CondensedPacket& packet, std::uint32_t& used, const Diff& diff) {
+  WrittenDiff written;
+  written.reference = diff.reference;
+  written.vector = diff.vector;
+  for (std::uint32_t field = 0; field < kDispatchFields; ++field) written.values[field] = field_of(diff.values, field);
+  return append(packet, used, kTextFormat, written);
 }
 
 PacketBytes encode(const CondensedPacket& packet) {
@@ -173,7 +195,7 @@ PacketBytes encode(const CondensedPacket& packet) {
   return bytes;
 }
 
-HsaResult decode(const PacketBytes& bytes, std::array<Diff, kDiffValues>& diffs, std::uint32_t& kernels) {
+HsaResult decode(const PacketBytes& bytes, const DiffFormat& format, WrittenDiffs& diffs, std::uint32_t& kernels) {
   kernels = 0;
   if (type_of(bytes) != PacketType::condensed_dispatch) return bad_format(Reason::other_type);
   const std::uint32_t count = bytes[1];
@@ -181,10 +203,30 @@ HsaResult decode(const PacketBytes& bytes, std::array<Diff, kDiffValues>& diffs,
   HalfWords from(bytes);
   for (; kernels < count; ++kernels) {
     if (kernels == kDiffValues) return bad_format(Reason::many_kernels);
-    if (const HsaResult result = take_diff(from, diffs[kernels]); !result.ok()) return result;
+    if (const HsaResult result = take_diff(from, format, diffs[kernels]); !result.ok()) return result;
   }
   while (from.left() > 0) {
     if (from.next() != 0) return bad_format(Reason::rest_not_zero);
+  }
+  return {};
+}
+
+HsaResult decode_first(const PacketBytes& bytes, const DiffFormat& format, WrittenDiff& diff) {
+  if (type_of(bytes) != PacketType::condensed_dispatch) return bad_format(Reason::other_type);
+  if (bytes[1] == 0) return bad_format(Reason::no_kernels);
+  HalfWords from(bytes);
+  return take_diff(from, format, diff);
+}
+
+HsaResult decode(const PacketBytes& bytes, std::array<Diff, kDiffValues>& diffs, std::uint32_t& kernels) {
+  WrittenDiffs written;
+  const HsaResult result = decode(bytes, kTextFormat, written, kernels);
+  if (!result.ok()) return result;
+  for (std::uint32_t i = 0; i < kernels; ++i) {
+    diffs[i] = {static_cast<std::uint8_t>(written[i].reference), static_cast<std::uint16_t>(written[i].vector), {}};
+    for (std::uint32_t field = 0; field < kDispatchFields; ++field) {
+      if (written[i].has(field)) set_field(diffs[i].values, field, written[i].values[field]);
+    }
   }
   return {};
 }

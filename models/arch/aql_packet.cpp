@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "arch/address_map.h"
+#include "arch/aql_diff.h"
 #include "arch/byte_codec.h"
 #include "common/error.h"
 
@@ -189,7 +190,7 @@ HsaResult decode(const PacketBytes& bytes, KernelDispatch& packet) {
   if (const HsaResult result = decode(scopes, fields.synch_scopes); !result.ok()) return result;
   if (packet.reserved2 != 0) return kReservedField;
   if (type == PacketType::kernel_dispatch) return packet.reserved0 == 0 ? kGood : kReservedField;
-  return packet.reserved0 < kReferenceEntries ? kGood : bad_argument(Reason::no_entry);
+  return packet.reserved0 < kMostEntries ? kGood : bad_argument(Reason::no_entry);
 }
 
 PacketBytes encode(const BarrierPacket& packet, PacketType type) {

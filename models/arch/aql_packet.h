@@ -164,7 +164,7 @@ constexpr HsaResult bad_format(Reason reason) { return {HsaStatus::invalid_packe
 HsaResult decode(SynchScopes& scopes, std::uint8_t raw);
 // Aligned, or 0: else invalid_signal.
 HsaResult check_signal(std::uint64_t handle);
-// Types 2 and 6: header, reserved fields, ref_num (invalid_argument above 7). Fields are validated by
+// Types 2 and 6: header, reserved fields, ref_num (invalid_argument above any table's). Fields are validated by
 // packet/packet_check.h.
 HsaResult decode(const PacketBytes& bytes, KernelDispatch& packet);
 // All there is to validate: header, reserved fields, signal handles; of vendor packets the format, ranges, alignment

@@ -23,10 +23,10 @@
 //   - the CGA linear memory of the subcontext's own slots, writable. Neighbours share a page unless the slots of a
 //     subcontext together are a multiple of 64 KiB;
 //   - tensor descriptors, wherever they lie;
-//   - of a queue of packets of the subcontext, what of it lies in device memory: ring, read index, kernel objects,
-//     signals, tables of references (writable where packets write). The host's memory is not translated.
-// What SMs and task management do to these structures by themselves (task records, TMDQs, tickets of queues, areas of
-// saved CTAs) uses physical addresses, and needs no mapping.
+//   - of a queue of packets of the subcontext, what of it lies in device memory: ring, read index, kernel objects and
+//     signals (writable where packets write). The host's memory is not translated.
+// What SMs, task management and the packet processor do to structures by themselves (task records, TMDQs, tickets of
+// queues, areas of saved CTAs, tables of references) uses physical addresses, and needs no mapping.
 #pragma once
 
 #include <array>

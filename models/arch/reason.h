@@ -23,6 +23,8 @@ namespace heddle::arch {
   X(diff_past_end, 11, "a diff runs past the 31 half-words of the packet")                          \
   X(wide_value, 12, "an 8-bit field of a diff has more bits")                                       \
   X(rest_not_zero, 13, "half-words behind the last diff are not 0")                                 \
+  X(diff_header, 14, "bits of a diff header that mean nothing are set")                             \
+  X(diff_fields, 15, "a diff changes fields that do not exist")                                     \
   /* Arguments. */                                                                                  \
   X(no_dimensions, 20, "a dispatch without dimensions")                                             \
   X(empty_workgroup, 21, "a workgroup size is 0")                                                   \
@@ -32,7 +34,7 @@ namespace heddle::arch {
   X(large_grid, 25, "the grid has more workgroups than CTA ids can tell")                           \
   X(kernarg_alignment, 26, "kernarg is not aligned to 16 bytes")                                    \
   X(kernarg_host, 27, "kernarg is in the host's memory, which SMs do not reach")                    \
-  X(no_entry, 28, "there is no such table entry: ref_num above 7")                                  \
+  X(no_entry, 28, "there is no such table entry: ref_num is too large")                             \
   X(empty_entry, 29, "an entry of the reference state table is empty")                              \
   X(changed_entry, 30, "what lies in memory is not the table entry")                                \
   X(no_dependency, 31, "a barrier-OR without a signal can never be satisfied")                      \
@@ -45,6 +47,8 @@ namespace heddle::arch {
   X(cluster_grid, 38, "the clusters of the kernel object do not divide the grid")                   \
   X(partial_clusters, 39, "partial workgroups in a grid of clusters")                               \
   X(small_group_segment, 40, "the group segment is smaller than the kernel's static shared memory") \
+  X(diff_entry, 41, "a diff names an entry that the table does not have")                           \
+  X(grid_items, 42, "a grid of more than 4294967295 work-items")                                    \
   /* Resources. */                                                                                  \
   X(group_segment, 50, "a workgroup takes more shared memory than a CTA can have")                  \
   X(private_segment, 51, "a work-item takes more private memory than a thread can have")            \

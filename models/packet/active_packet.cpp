@@ -31,6 +31,7 @@ std::string name_of(const Packet& packet) {
 const char* wait_text(Phase phase) {
   switch (phase) {
     case Phase::decoder:
+    case Phase::checks:
       return "decoder busy";
     case Phase::barrier:
       return "barrier bit";

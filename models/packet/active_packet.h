@@ -24,7 +24,9 @@ struct Kernel {
   arch::KernelObject object;
   arch::KernelShape shape;
   arch::WorkItems items;
-  bool barrier = false;  // in the overlapping mode: the kernel waits for those before it in the packet
+  FieldSet changed = kAllFields;  // what no table entry vouches for: rules for it are checked
+  bool reads_object = true;       // `object` is read from memory, and is not that of a table entry
+  bool barrier = false;           // in the overlapping mode: the kernel waits for those before it in the packet
   arch::FenceScope acquire = arch::FenceScope::none;
   arch::FenceScope release = arch::FenceScope::none;
   std::uint64_t signal = 0;
@@ -37,7 +39,9 @@ struct Kernel {
 enum class Phase : std::uint8_t {
   decoder,    // The packet waits for the decoder.
   decoding,   // It occupies the decoder, and reads what it needs.
-  reading,    // It has left the decoder; answers of memory are missing.
+  reading,    // It has left the decoder; table entries or answers of memory are missing.
+  checks,     // What it has read is there: it waits for the decoder again.
+  checking,   // It occupies the decoder, which checks it.
   storing,    // It writes a table entry.
   barrier,    // A condensed packet whose barrier bit became known late waits for those before it.
   signals,    // A barrier packet waits for its dependency signals.
@@ -60,11 +64,11 @@ struct Packet {
   PacketTimes times;
 
   // Decoding.
-  std::uint32_t reads = 0;                  // answers of memory that it waits for
+  std::uint32_t reads = 0;                  // table entries and answers of memory that it waits for
   arch::HsaResult result;                   // what validation has found so far
   std::uint32_t bad_kernel = 0;             // the kernel that `result` is about
   std::uint32_t entry = 0;                  // table entry that a reference packet stores
-  std::unique_ptr<ReferenceTable> entries;  // table entries that have been read from memory
+  std::unique_ptr<ReferenceTable> entries;  // table entries that have been read for it
 
   // Kernels.
   std::vector<Kernel> kernels;

@@ -77,7 +77,7 @@ void Completion::start(const Job& job) {
   }
   // What a kernel has written is at the L2 when it has ended (MEM-06): a release of agent scope has nothing to do. One
   // of system scope waits until all slices have written back.
-  if (job.fence != FenceScope::system) return schedule(cost(params().clean_up), kCleanedUp, number);
+  if (job.fence != FenceScope::system) return clean_up(number);
   stats().fences.add();
   memory().write_back(tag_of(Use::fence, number));
 }
@@ -105,6 +105,10 @@ void Completion::note_end(const Job& job) {
   races()->order().finishes({packet.queue, packet.index, kernel, whole}, job.fence, job.signal, packet.is_barrier());
 }
 
+void Completion::clean_up(std::uint32_t number) {
+  schedule(spend(work_of_clean_up(jobs_[number].signal != 0)), kCleanedUp, number);
+}
+
 void Completion::write_signal(std::uint32_t number) {
   const Job& job = jobs_[number];
   note_end(job);
@@ -126,7 +130,7 @@ void Completion::on_answer(const MemoryAnswer& answer) {
         fail(job, HsaStatus::error, arch::Reason::write_back);
         if (job.value == 0) job.value = signal_value_of(HsaStatus::error);
       }
-      return schedule(cost(params().clean_up), kCleanedUp, number);
+      return clean_up(number);
     }
     case Use::stamps:
       if (!answer.ok) fail(jobs_[number], HsaStatus::invalid_signal, arch::Reason::stamps_unwritable);

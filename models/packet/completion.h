@@ -82,6 +82,7 @@ class Completion final : public PipelineStage {
 
   static Job job_of(Scope of, Packet& packet);
   void start(const Job& job);
+  void clean_up(std::uint32_t number);
   void write_stamps(std::uint32_t number);
   void note_end(const Job& job);
   void write_signal(std::uint32_t number);

@@ -1,6 +1,6 @@
 #include "packet/decoder.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "common/bits.h"
 #include "packet/completion.h"
@@ -21,15 +21,16 @@ void note_bad_kernel(Packet& packet, std::uint32_t kernel, const HsaResult& resu
   packet.bad_kernel = kernel;
 }
 
-arch::PacketBytes packet_bytes(const MemoryAnswer& answer) {
-  arch::PacketBytes bytes;
-  std::copy_n(answer.data.begin(), bytes.size(), bytes.begin());
-  return bytes;
+// The first kernel of a packet that reads the same object.
+std::uint32_t first_reader(const Packet& packet, std::uint64_t object) {
+  std::uint32_t kernel = 0;
+  while (!packet.kernels[kernel].reads_object || packet.kernels[kernel].fields.kernel_object != object) ++kernel;
+  return kernel;
 }
 
 }  // namespace
 
-Decoder::Decoder(const StageContext& context, ReferenceTables& tables, KernelValidator& validator, DecodeListener& next,
+Decoder::Decoder(const StageContext& context, ReferenceBuffer& tables, KernelValidator& validator, DecodeListener& next,
                  Completion& completion)
     : PipelineStage(context),
       tables_(tables),
@@ -39,7 +40,10 @@ Decoder::Decoder(const StageContext& context, ReferenceTables& tables, KernelVal
       arbiter_(queues().count(), params().order == QueueOrder::priority),
       waiting_(queues().count(), nullptr) {}
 
-void Decoder::enqueue(Packet& packet) {
+void Decoder::enqueue(Packet& packet) { wait_for_turn(packet, Phase::decoder); }
+
+void Decoder::wait_for_turn(Packet& packet, Phase phase) {
+  packet.phase = phase;
   waiting_[packet.queue] = &packet;
   arbiter_.request(packet.queue);
   serve();
@@ -51,9 +55,10 @@ void Decoder::serve() {
   if (!queue) return;
   Packet& packet = *waiting_[*queue];
   busy_ = true;
-  packet.phase = Phase::decoding;
-  packet.times.ready = now();
-  schedule(cost(decode(packet)), kDecoded, packet);
+  const bool begins = packet.phase == Phase::decoder;
+  packet.phase = begins ? Phase::decoding : Phase::checking;
+  if (begins) packet.times.ready = now();
+  schedule(spend(begins ? take_apart(packet) : work_left(packet)), kDecoded, packet);
   reporter().note_wait(*queue);
 }
 
@@ -61,50 +66,53 @@ void Decoder::serve() {
 void Decoder::on_event(std::uint32_t, std::uint64_t argument) {
   busy_ = false;
   if (Packet* packet = packets().find(argument); packet != nullptr) {
-    packet->phase = Phase::reading;
-    finish(*packet);
+    if (packet->phase == Phase::checking) {
+      conclude(*packet);
+    } else {
+      packet->phase = Phase::reading;
+      go_on(*packet);
+    }
   }
   serve();
 }
 
-// Starts to read what is needed, and gives the time that the decoder takes.
-double Decoder::decode(Packet& packet) {
+// Asks for what is needed, and tells what there is to be done meanwhile.
+PacketWork Decoder::take_apart(Packet& packet) {
   switch (packet.type) {
     case PacketType::kernel_dispatch:
     case PacketType::reference_dispatch:
-      packet.result = decode_dispatch(packet);
-      if (packet.result.ok()) read_objects(packet);
-      return packet.type == PacketType::kernel_dispatch ? params().decode_plain : params().decode_reference;
+      return take_dispatch(packet);
     case PacketType::condensed_dispatch:
-      packet.result = decode_condensed(packet);
-      return params().decode_condensed +
-             params().decode_diff * static_cast<double>(std::min<std::uint32_t>(packet.bytes[1], arch::kDiffValues));
+      return take_condensed(packet);
     default:
-      packet.result = decode_other(packet);
-      return params().decode_other;
+      return take_other(packet);
   }
 }
 
-HsaResult Decoder::decode_dispatch(Packet& packet) {
+PacketWork Decoder::take_dispatch(Packet& packet) {
+  PacketWork work = work_of_packet();
+  work += work_of_checks(checks_of_fields(kAllFields));
   arch::KernelDispatch dispatch;
-  HsaResult result = arch::decode(packet.bytes, dispatch);
-  if (!result.ok()) return result;
+  packet.result = arch::decode(packet.bytes, dispatch);
   packet.entry = dispatch.reserved0;
-  result = validator_.validate(dispatch.fields);
-  if (!result.ok()) return result;
+  if (packet.result.ok() && packet.type == PacketType::reference_dispatch && packet.entry >= params().entries) {
+    packet.result = {HsaStatus::invalid_argument, arch::Reason::no_entry};
+  }
+  if (packet.result.ok()) packet.result = validator_.validate(dispatch.fields);
   arch::SynchScopes scopes;
-  result = arch::decode(scopes, dispatch.fields.synch_scopes);
-  if (!result.ok()) return result;
+  if (packet.result.ok()) packet.result = arch::decode(scopes, dispatch.fields.synch_scopes);
+  if (!packet.result.ok()) return work;
   packet.kernels.resize(1);
   Kernel& kernel = packet.kernels.front();
   kernel.fields = dispatch.fields;
   kernel.acquire = scopes.acquire;
   kernel.release = scopes.release;
   kernel.signal = dispatch.fields.completion_signal;
-  return {};
+  read_objects(packet);
+  return work;
 }
 
-HsaResult Decoder::decode_other(Packet& packet) {
+PacketWork Decoder::take_other(Packet& packet) {
   HsaResult result;
   const auto take = [&](const auto& decoded) {
     if (!result.ok()) return;
@@ -122,76 +130,61 @@ HsaResult Decoder::decode_other(Packet& packet) {
     result = arch::decode(packet.bytes, packet.other.vendor);
     take(packet.other.vendor);
   }
-  return result;
+  packet.result = result;
+  return work_of_other(packet.type);
 }
 
 // What the packet needs of the table is copied before anything is launched (PKT-06).
-HsaResult Decoder::decode_condensed(Packet& packet) {
-  std::uint8_t entries = 0;
-  const HsaResult result = entries_needed(packet.bytes, entries);
-  if (!result.ok()) {
-    packet.bad_kernel = first_bad_diff(packet.bytes);
-    return result;
-  }
-  const ReferenceTable& table = tables_.of(packet.queue);
-  std::uint8_t empty = 0;
-  for (std::uint32_t entry = 0; entry < arch::kReferenceEntries; ++entry) {
-    if (!table.valid(entry)) empty = static_cast<std::uint8_t>(empty | bits::one(entry));
-  }
-  if ((entries & empty) != 0) {
-    packet.bad_kernel = first_kernel_of(packet.bytes, empty);
-    return {HsaStatus::invalid_argument, arch::Reason::empty_entry};
-  }
-  if (params().table == TablePlace::scratch) {
-    const HsaResult expanded = expand_kernels(packet, table);
-    if (expanded.ok()) read_objects(packet);
-    return expanded;
-  }
-  read_entries(packet, entries);
-  return {};
-}
-
-void Decoder::read_entries(Packet& packet, std::uint8_t entries) {
-  packet.entries = std::make_unique<ReferenceTable>();
-  bits::for_each(entries, [&](std::uint32_t entry) {
+PacketWork Decoder::take_condensed(Packet& packet) {
+  const CondensedDiffs diffs = read_diffs(packet.bytes, params().diff_format(), params().entries);
+  PacketWork work = work_of_packet();
+  work += work_of_half_words(diffs.half_words);
+  packet.result = diffs.result;
+  packet.bad_kernel = diffs.bad;
+  if (!diffs.result.ok()) return work;
+  packet.entries = std::make_unique<ReferenceTable>(params().entries);
+  bits::for_each(diffs.entries, [&](std::uint32_t entry) {
     ++packet.reads;
-    memory().read(tables_.address(packet.queue, entry), arch::kPacketBytes, tag(Use::table_read, packet, entry));
+    tables_.read(packet, entry);
   });
+  return work;
 }
 
-void Decoder::entry_read(Packet& packet, const MemoryAnswer& answer) {
-  arch::DispatchFields fields;
-  HsaResult result{HsaStatus::error, arch::Reason::table_unreadable};
-  if (answer.ok) result = decode_entry(packet_bytes(answer), answer.tag.part, fields);
+void Decoder::entry_read(Packet& packet, std::uint32_t entry, const HsaResult& result, const StoredKernel& kernel) {
+  --packet.reads;
   if (result.ok()) {
-    packet.entries->store(answer.tag.part, fields);
+    packet.entries->store(entry, kernel);
   } else {
-    const auto entry = static_cast<std::uint8_t>(bits::one(answer.tag.part));
-    note_bad_kernel(packet, first_kernel_of(packet.bytes, entry), result);
+    const CondensedDiffs diffs = read_diffs(packet.bytes, params().diff_format(), params().entries);
+    note_bad_kernel(packet, diffs.first_with(entry), result);
   }
   if (packet.reads == 0 && packet.result.ok()) {
-    packet.result = expand_kernels(packet, *packet.entries);
+    packet.result = expand_kernels(packet);
     if (packet.result.ok()) read_objects(packet);
   }
-  finish(packet);
+  go_on(packet);
 }
 
-HsaResult Decoder::expand_kernels(Packet& packet, const ReferenceTable& table) {
-  CondensedKernels kernels;
-  HsaResult result = expand(packet.bytes, table, kernels, packet.bad_kernel);
-  if (!result.ok()) return result;
-  packet.kernels.resize(kernels.count);
-  for (std::uint32_t i = 0; i < kernels.count; ++i) {
-    const CondensedKernel& from = kernels.kernels[i];
+HsaResult Decoder::expand_kernels(Packet& packet) {
+  const CondensedDiffs diffs = read_diffs(packet.bytes, params().diff_format(), params().entries);
+  CondensedKernels expanded = expand(diffs, params().diff, *packet.entries);
+  packet.bad_kernel = expanded.bad;
+  HsaResult result = expanded.result;
+  packet.kernels.resize(expanded.kernels.size());
+  for (std::uint32_t i = 0; i < packet.kernels.size(); ++i) {
+    CondensedKernel& from = expanded.kernels[i];
     Kernel& kernel = packet.kernels[i];
-    kernel.fields = from.fields;
+    kernel.fields = from.kernel.fields;
+    kernel.object = std::move(from.kernel.object);
+    kernel.changed = from.changed;
+    kernel.reads_object = from.reads_object;
     kernel.barrier = from.barrier;
     kernel.acquire = from.acquire;
     kernel.release = from.release;
     kernel.signal = from.signal;
   }
-  for (std::uint32_t i = 0; i < kernels.count && result.ok(); ++i) {
-    result = validator_.validate(packet.kernels[i].fields);
+  for (std::uint32_t i = 0; i < packet.kernels.size() && result.ok(); ++i) {
+    result = validator_.validate(packet.kernels[i].fields, packet.kernels[i].changed);
     if (!result.ok()) packet.bad_kernel = i;
   }
   return result;
@@ -200,34 +193,57 @@ HsaResult Decoder::expand_kernels(Packet& packet, const ReferenceTable& table) {
 // Each kernel object is read once.
 void Decoder::read_objects(Packet& packet) {
   for (std::uint32_t i = 0; i < packet.kernels.size(); ++i) {
-    const std::uint64_t object = packet.kernels[i].fields.kernel_object;
-    const auto first = std::find_if(packet.kernels.begin(), packet.kernels.end(),
-                                    [object](const Kernel& kernel) { return kernel.fields.kernel_object == object; });
-    if (first - packet.kernels.begin() != static_cast<std::ptrdiff_t>(i)) continue;
+    const Kernel& kernel = packet.kernels[i];
+    const std::uint64_t object = kernel.fields.kernel_object;
+    if (!kernel.reads_object || first_reader(packet, object) != i) continue;
     ++packet.reads;
+    stats().objects.add();
     memory().read(object, arch::kKernelObjectBytes, tag(Use::kernel_object, packet, i));
   }
 }
 
-void Decoder::object_read(Packet& packet, const MemoryAnswer& answer) {
+void Decoder::on_answer(Packet& packet, const MemoryAnswer& answer) {
   arch::KernelObject object;
   HsaResult result{HsaStatus::invalid_code_object, arch::Reason::object_unreadable};
   if (answer.ok) result = arch::decode(answer.data, object);
-  if (!result.ok()) return note_bad_kernel(packet, answer.tag.part, result);
+  if (!result.ok()) note_bad_kernel(packet, answer.tag.part, result);
   const std::uint64_t address = packet.kernels[answer.tag.part].fields.kernel_object;
   for (Kernel& kernel : packet.kernels) {
-    if (kernel.fields.kernel_object == address) kernel.object = object;
+    if (result.ok() && kernel.reads_object && kernel.fields.kernel_object == address) kernel.object = object;
   }
+  go_on(packet);
 }
 
 // Once the packet has left the decoder and nothing that it reads is missing.
-void Decoder::finish(Packet& packet) {
+void Decoder::go_on(Packet& packet) {
   if (packet.phase != Phase::reading || packet.reads > 0) return;
-  if (packet.result.ok()) packet.result = validate(packet);
+  if (!packet.result.ok()) return completion_.reject(packet);
+  if (!work_left(packet).any()) return conclude(packet);
+  wait_for_turn(packet, Phase::checks);
+}
+
+// What can be done only when everything has been read: kernel objects come in, and the rules that look at what is not
+// from a table entry. Those for fields of dispatch packets have been checked before.
+PacketWork Decoder::work_left(const Packet& packet) {
+  PacketWork work;
+  for (std::uint32_t i = 0; i < packet.kernels.size(); ++i) {
+    const Kernel& kernel = packet.kernels[i];
+    if (kernel.reads_object && first_reader(packet, kernel.fields.kernel_object) == i) work += work_of_object();
+    if (packet.type == PacketType::condensed_dispatch) work += work_of_checks(checks_of_fields(kernel.changed));
+    work += work_of_checks(checks_with_object(kernel.changed));
+  }
+  return work;
+}
+
+void Decoder::conclude(Packet& packet) {
+  packet.result = validate(packet);
   if (!packet.result.ok()) {
     completion_.reject(packet);
   } else if (packet.type == PacketType::reference_dispatch) {
-    store_entry(packet);
+    // PKT-05: the entry is there before the packet goes on.
+    const Kernel& kernel = packet.kernels.front();
+    packet.phase = Phase::storing;
+    tables_.write(packet, packet.entry, {kernel.fields, kernel.object, kernel.shape, kernel.items});
   } else {
     next_.accept(packet);
   }
@@ -238,7 +254,8 @@ HsaResult Decoder::validate(Packet& packet) {
   const std::uint8_t subcontext = queues().setup(packet.queue).subcontext;
   for (std::uint32_t i = 0; i < packet.kernels.size(); ++i) {
     Kernel& kernel = packet.kernels[i];
-    const HsaResult result = validator_.validate(kernel.fields, kernel.object, subcontext, kernel.shape);
+    const HsaResult result =
+        validator_.validate(kernel.fields, kernel.object, subcontext, kernel.shape, kernel.changed);
     if (!result.ok()) {
       packet.bad_kernel = i;
       return result;
@@ -248,41 +265,10 @@ HsaResult Decoder::validate(Packet& packet) {
   return {};
 }
 
-// PKT-05. An entry in memory is there before the packet goes on.
-void Decoder::store_entry(Packet& packet) {
-  const arch::DispatchFields& fields = packet.kernels.front().fields;
-  if (params().table == TablePlace::scratch) {
-    tables_.of(packet.queue).store(packet.entry, fields);
-    next_.accept(packet);
-    return;
-  }
-  packet.phase = Phase::storing;
-  ++packet.reads;
-  const arch::PacketBytes bytes = encode_entry(packet.entry, fields);
-  memory().write(tables_.address(packet.queue, packet.entry), bytes.data(), arch::kPacketBytes,
-                 tag(Use::table_write, packet, packet.entry));
-}
-
-void Decoder::entry_written(Packet& packet, const MemoryAnswer& answer) {
-  if (!answer.ok) {
-    packet.result = {HsaStatus::error, arch::Reason::table_unwritable};
-    completion_.reject(packet);
-    return;
-  }
-  tables_.of(packet.queue).store(answer.tag.part, packet.kernels.front().fields);
-  next_.accept(packet);
-}
-
-void Decoder::on_answer(Packet& packet, const MemoryAnswer& answer) {
-  switch (answer.tag.use) {
-    case Use::table_read:
-      return entry_read(packet, answer);
-    case Use::table_write:
-      return entry_written(packet, answer);
-    default:
-      object_read(packet, answer);
-      finish(packet);
-  }
+void Decoder::entry_written(Packet& packet, bool ok) {
+  if (ok) return next_.accept(packet);
+  packet.result = {HsaStatus::error, arch::Reason::table_unwritable};
+  completion_.reject(packet);
 }
 
 void Decoder::reset() {
@@ -292,8 +278,11 @@ void Decoder::reset() {
 }
 
 void Decoder::collect_waits(WaitGraph& graph, const Packet& packet) const {
-  if (packet.reads > 0 && packet.phase != Phase::signals) graph.add(name_of(packet), "for an answer from", "memory");
-  if (packet.phase == Phase::decoder) graph.add(name_of(packet), "for its turn at", "the decoder");
+  const std::string name = name_of(packet);
+  const bool reads = packet.reads > 0 && packet.phase != Phase::signals;
+  if (reads || packet.phase == Phase::storing) graph.add(name, "for an answer from", "memory");
+  if (packet.phase == Phase::decoder || packet.phase == Phase::checks)
+    graph.add(name, "for its turn at", "the decoder");
 }
 
 }  // namespace heddle::packet

@@ -1,5 +1,6 @@
-// Stage 2 of the packet processor: the decoder that all queues share. It decodes the head of one queue at a time
-// (PKT-10), reads the table entries and kernel objects that the packet names, and validates it (PKT-09).
+// Stage 2 of the packet processor: the decoder that all queues share. It takes the head of one queue at a time (PKT-10)
+// apart, reads the table entries and kernel objects that it names and, when they are there, checks the packet (PKT-09).
+// What a table entry vouches for is neither read nor checked again (PKT-05).
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 
 #include "packet/packet_check.h"
 #include "packet/packet_reporter.h"
+#include "packet/reference_buffer.h"
 
 namespace heddle::packet {
 
@@ -61,10 +63,10 @@ class DecodeListener {
   ~DecodeListener() = default;
 };
 
-class Decoder final : public PipelineStage {
+class Decoder final : public PipelineStage, public EntryListener {
  public:
   // Good packets go to `next`, bad ones to `completion`.
-  Decoder(const StageContext& context, ReferenceTables& tables, KernelValidator& validator, DecodeListener& next,
+  Decoder(const StageContext& context, ReferenceBuffer& tables, KernelValidator& validator, DecodeListener& next,
           Completion& completion);
 
   void set_priority(std::uint32_t queue, std::int32_t priority) { arbiter_.set_priority(queue, priority); }
@@ -73,8 +75,11 @@ class Decoder final : public PipelineStage {
   // The packet of that queue waits no longer: it is dropped.
   void withdraw(std::uint32_t queue) { arbiter_.withdraw(queue); }
 
-  // Table entries, read or written, and kernel objects.
+  // A kernel object.
   void on_answer(Packet& packet, const MemoryAnswer& answer);
+  void entry_read(Packet& packet, std::uint32_t entry, const arch::HsaResult& result,
+                  const StoredKernel& kernel) override;
+  void entry_written(Packet& packet, bool ok) override;
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset();
   void collect_waits(WaitGraph& graph, const Packet& packet) const;
@@ -82,22 +87,20 @@ class Decoder final : public PipelineStage {
  private:
   enum Event : std::uint32_t { kDecoded };  // argument: a packet
 
+  void wait_for_turn(Packet& packet, Phase phase);
   void serve();
-  double decode(Packet& packet);
-  arch::HsaResult decode_dispatch(Packet& packet);
-  static arch::HsaResult decode_other(Packet& packet);
-  arch::HsaResult decode_condensed(Packet& packet);
-  void read_entries(Packet& packet, std::uint8_t entries);
-  void entry_read(Packet& packet, const MemoryAnswer& answer);
-  arch::HsaResult expand_kernels(Packet& packet, const ReferenceTable& table);
+  PacketWork take_apart(Packet& packet);
+  PacketWork take_dispatch(Packet& packet);
+  PacketWork take_condensed(Packet& packet);
+  static PacketWork take_other(Packet& packet);
+  arch::HsaResult expand_kernels(Packet& packet);
   void read_objects(Packet& packet);
-  void object_read(Packet& packet, const MemoryAnswer& answer);
-  void finish(Packet& packet);
+  void go_on(Packet& packet);
+  static PacketWork work_left(const Packet& packet);
+  void conclude(Packet& packet);
   arch::HsaResult validate(Packet& packet);
-  void store_entry(Packet& packet);
-  void entry_written(Packet& packet, const MemoryAnswer& answer);
 
-  ReferenceTables& tables_;
+  ReferenceBuffer& tables_;
   KernelValidator& validator_;
   DecodeListener& next_;
   Completion& completion_;

@@ -100,7 +100,7 @@ void Dispatcher::admit(Packet& packet) {
 void Dispatcher::start_dispatch(Packet& packet) {
   packet.phase = Phase::dispatch;
   stats().in_flight.set(++in_flight_);
-  schedule(cost(params().dispatch), kDispatch, packet);
+  schedule(spend(work_of_dispatch()), kDispatch, packet);
   reporter().note_wait(packet.queue);
 }
 

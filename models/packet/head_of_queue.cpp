@@ -8,7 +8,7 @@ namespace heddle::packet {
 using arch::HsaStatus;
 
 HeadOfQueue::HeadOfQueue(const StageContext& context, const Neighbours& to)
-    : context_(context), to_(to), heads_(context.queues.count(), nullptr) {}
+    : context_(context), to_(to), heads_(context.queues.count(), nullptr), looks_(context.queues.count()) {}
 
 void HeadOfQueue::advance(std::uint32_t queue) {
   if (context_.queues.active(queue) && heads_[queue] == nullptr) {
@@ -17,11 +17,36 @@ void HeadOfQueue::advance(std::uint32_t queue) {
     if (front != nullptr && front->slot == QueueCore::Slot::failed) {
       to_.supervisor.fail(queue, ring.front_index(), 0, {HsaStatus::invalid_queue, arch::Reason::ring_unreadable});
     } else if (front != nullptr && front->slot == QueueCore::Slot::published &&
-               (ring.front_is_oldest() || !to_.tables.barrier_bit(queue, front->bytes))) {
+               (ring.front_is_oldest() || !held_back(queue, ring))) {
       begin(queue);
     }
   }
   context_.reporter.note_wait(queue);
+}
+
+// Whether the next packet waits for those before it. Where its table entry decides that, it does until this is known.
+bool HeadOfQueue::held_back(std::uint32_t queue, const QueueCore& ring) {
+  const PacketParams& params = context_.params;
+  const BarrierBit bit = barrier_bit(ring.front()->bytes, params.diff_format(), params.entries);
+  if (!bit.entry) return bit.set;
+  Look& look = looks_[queue];
+  if (look.state == Look::State::none || look.index != ring.front_index()) {
+    look = {++last_look_, ring.front_index(), Look::State::asked};
+    to_.tables.read_scopes(queue, *bit.entry, look.ticket);
+  }
+  return look.state != Look::State::no_barrier;
+}
+
+void HeadOfQueue::scopes_read(std::uint32_t queue, std::uint64_t ticket, std::uint8_t scopes) {
+  Look& look = looks_[queue];
+  if (look.ticket != ticket) return;  // of another packet
+  look.state = (scopes & 1) != 0 ? Look::State::barrier : Look::State::no_barrier;
+  advance(queue);
+}
+
+void HeadOfQueue::reset() {
+  heads_.assign(heads_.size(), nullptr);
+  for (std::uint32_t queue = 0; queue < looks_.size(); ++queue) open(queue);
 }
 
 void HeadOfQueue::begin(std::uint32_t queue) {

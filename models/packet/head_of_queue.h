@@ -9,6 +9,7 @@
 
 #include "packet/completion.h"
 #include "packet/packet_reporter.h"
+#include "packet/reference_buffer.h"
 #include "packet/ring_reader.h"
 
 namespace heddle::packet {
@@ -16,11 +17,11 @@ namespace heddle::packet {
 class Decoder;
 class Dispatcher;
 
-class HeadOfQueue final : public RingListener, public RetireListener, public QueueWaits {
+class HeadOfQueue final : public RingListener, public RetireListener, public QueueWaits, public ScopesListener {
  public:
   struct Neighbours {
     RingReader& reader;
-    const ReferenceTables& tables;
+    ReferenceBuffer& tables;
     Decoder& decoder;
     Dispatcher& dispatcher;
     Completion& completion;
@@ -42,13 +43,26 @@ class HeadOfQueue final : public RingListener, public RetireListener, public Que
   void cut(std::uint32_t queue, bool later);
   // From completion.
   void retire(Packet& packet) override;
+  // From the table: the barrier bit of a condensed packet whose first diff does not have it.
+  void scopes_read(std::uint32_t queue, std::uint64_t ticket, std::uint8_t scopes) override;
+  // Nothing of what was known of the queue's packets holds any more.
+  void open(std::uint32_t queue) { looks_[queue] = {++last_look_, 0, Look::State::none}; }
 
-  void reset() { heads_.assign(heads_.size(), nullptr); }
+  void reset();
   const char* wait_reason(std::uint32_t queue) const override;
   void collect_waits(WaitGraph& graph, const Packet& packet) const;
   void collect_waits(WaitGraph& graph, std::uint32_t queue) const;
 
  private:
+  // What the table has said of the next packet.
+  struct Look {
+    enum class State : std::uint8_t { none, asked, barrier, no_barrier };
+    std::uint64_t ticket = 0;
+    std::uint64_t index = 0;  // of the packet
+    State state = State::none;
+  };
+
+  bool held_back(std::uint32_t queue, const QueueCore& ring);
   void begin(std::uint32_t queue);
   void drop(std::uint32_t queue);
   void note_open() { context_.reporter.stats().open.set(static_cast<double>(to_.reader.open_packets())); }
@@ -56,6 +70,8 @@ class HeadOfQueue final : public RingListener, public RetireListener, public Que
   const StageContext& context_;
   const Neighbours to_;
   std::vector<Packet*> heads_;  // by queue
+  std::vector<Look> looks_;     // by queue
+  std::uint64_t last_look_ = 0;
 };
 
 }  // namespace heddle::packet

@@ -27,7 +27,8 @@ struct PacketTimes {
   Cycle fetched = 0;     // the packet is in the processor
   Cycle ready = 0;       // its turn: in order, barrier bit and dependency signals satisfied, the decoder is its own
   Cycle decoded = 0;     // decoded, kernel objects and table entries read, acquire fence done. The second and further
-                         // kernels of a condensed packet have no phases up to here: all four are when nothing but the
+                         // kernels of a condensed packet have no phases up to here but an acquire fence of their own,
+                         // if their diff asks for one: doorbell, fetched and ready are when nothing else but the
                          // dispatch was left: the kernel before has been dispatched (if they overlap), or all before it
                          // are back, with what they ask for of release fence and signal
   Cycle dispatched = 0;  // handed to task management

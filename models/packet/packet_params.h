@@ -1,9 +1,10 @@
 // Parameters of the packet processor. Times in nanoseconds, so that presets of different clocks share them; in `lt`
-// mode they cost nothing.
+// mode they cost nothing. What packets cost is counted work over rates: packet/packet_work.h.
 #pragma once
 
 #include <cstdint>
 
+#include "arch/aql_diff.h"
 #include "common/param_fwd.h"
 
 namespace heddle::packet {
@@ -12,6 +13,8 @@ enum class QueueOrder { round_robin, priority };
 enum class TablePlace { scratch, memory };
 enum class TableOwner { queue, agent };
 enum class CondensedOrder { in_order, overlap };
+// Who processes packets: circuits made for it, or a program that runs on a general circuit, a warp of an SM (PKT-13).
+enum class Circuit { packet, general };
 
 struct PacketParams {
   std::uint32_t queues = 32;                   // user-mode queues, up to protocol::kMaxQueues
@@ -20,16 +23,27 @@ struct PacketParams {
   std::uint32_t in_flight = 128;               // kernels dispatched and not complete, all queues
   std::uint32_t agents = 8;                    // agent packets of a queue that the host has at a time
   double poll = 500;                           // ns between looks at a barrier packet's signals in the host's memory
-  double decode_plain = 200;                   // ns, kernel dispatch
-  double decode_reference = 220;               // ns, and storing the table entry
-  double decode_condensed = 160;               // ns, once per packet
-  double decode_diff = 30;                     // ns, for each kernel of it
-  double decode_other = 100;                   // ns, barrier, agent and vendor packets
-  double dispatch = 165;                       // ns, each kernel: handing it to task management
-  double clean_up = 165;                       // ns, each packet (and each kernel of a condensed one that asks for it)
-  TablePlace table = TablePlace::scratch;      // PKT-11
-  TableOwner table_owner = TableOwner::queue;  // PKT-05
+  // Rates of the processor's work (PKT-08).
+  double step = 7.5;                         // ns of a step
+  std::uint32_t step_bytes = 8;            // that move in or out in a step
+  std::uint32_t step_half_words = 1;       // of a condensed packet that are taken apart in a step
+  std::uint32_t step_checks = 1;           // rules that are checked in a step
+  Circuit circuit = Circuit::packet;       // who does it (PKT-13)
+  std::uint32_t program_instructions = 6;  // of a general circuit: that take the place of a step
+  std::uint32_t program_issue = 6;         // cycles from one of them to the next
+  // The table on the chip (PKT-11).
+  std::uint32_t table_bits = 256;                       // width of its port: that many bits move in a cycle
+  std::uint32_t table_latency = 4;                      // cycles from the end of an access at the port to its data
+  TablePlace table = TablePlace::scratch;               // PKT-11
+  TableOwner table_owner = TableOwner::queue;           // PKT-05
   CondensedOrder condensed = CondensedOrder::in_order;  // PKT-07
+  // Entries of a table, and how a condensed packet names them and what differs (PKT-13).
+  std::uint32_t entries = arch::kReferenceEntries;
+  std::uint32_t reference_bits = 3;
+  std::uint32_t vector_bits = arch::kDispatchFields;
+  arch::DiffOf diff = arch::DiffOf::packet;
+
+  arch::DiffFormat diff_format() const { return {diff, reference_bits, vector_bits}; }
 
   static void describe(ParamTable<PacketParams>& t);
 };

@@ -23,6 +23,12 @@ class PacketProcessor::Memory final : public MemoryPort {
              const MemoryTag& tag) override {
     client_.write(address, data, bytes, subcontext, tag);
   }
+  void read_own(std::uint64_t address, std::uint32_t bytes, const MemoryTag& tag) override {
+    client_.read(address, bytes, 0, tag, protocol::AddressSpace::physical);
+  }
+  void write_own(std::uint64_t address, const std::uint8_t* data, std::uint32_t bytes, const MemoryTag& tag) override {
+    client_.write(address, data, bytes, 0, tag, protocol::AddressSpace::physical);
+  }
   void decrement(std::uint64_t address, std::uint8_t subcontext, const MemoryTag& tag) override {
     client_.decrement(address, subcontext, tag);
   }

@@ -16,6 +16,7 @@
 #include "packet/active_packet.h"
 #include "packet/packet_log.h"
 #include "packet/packet_params.h"
+#include "packet/packet_work.h"
 #include "packet/queue_table.h"
 
 namespace heddle::packet {
@@ -44,6 +45,17 @@ struct PacketStats : StatGroup {
   Counter& acquires =
       counter("acquires", "fences", "acquires of agent scope or wider: L1s of later kernels are emptied");
   Counter& fences = counter("fences", "fences", "releases at system scope: all slices wrote back");
+  // What the costs of packets are counted in (PKT-08).
+  Counter& work_bytes =
+      counter("work.bytes", "bytes", "bytes of packets, kernel objects, dispatches and signals that moved in or out");
+  Counter& work_half_words = counter("work.half_words", "half-words", "half-words of condensed packets taken apart");
+  Counter& work_checks = counter("work.checks", "rules", "rules checked for fields and kernel objects");
+  Counter& objects = counter("objects", "reads", "reads of kernel objects");
+  Counter& table_reads = counter("table.reads", "entries", "entries of reference state tables that packets read");
+  Counter& table_writes = counter("table.writes", "entries", "entries that reference packets stored");
+  Counter& table_scopes =
+      counter("table.scopes", "reads", "looks at the barrier bit of an entry, for packets that may have to wait");
+  Counter& table_wait = counter("table.wait", "cycles", "cycles that accesses waited for the port of the tables");
   Gauge& open = gauge("open", "packets", "packets that have begun and are not complete");
   Gauge& in_flight = gauge("in_flight", "kernels", "kernels dispatched and not complete");
 
@@ -191,6 +203,7 @@ struct StageContext {
   QueueTable& queues;
   QueueMemory& memory;
   PacketReporter& reporter;
+  PacketCircuit& circuit;
 };
 
 class Stage {
@@ -199,6 +212,7 @@ class Stage {
   ~Stage() = default;
 
   Cycle now() const { return context_.timebase.now(); }
+  Timebase& timebase() const { return context_.timebase; }
   const Nanoseconds& clock() const { return context_.clock; }
   const PacketParams& params() const { return context_.params; }
   PacketTable& packets() const { return context_.packets; }
@@ -225,8 +239,13 @@ class PipelineStage : public Stage, public EventHandler {
   explicit PipelineStage(const StageContext& context) : Stage(context) {}
   ~PipelineStage() = default;
 
-  // Cycles of a step that `at` pays for and `lt` does not.
-  Cycle cost(double ns) const { return context_.timebase.cost(context_.clock.to_cycles(ns)); }
+  // Cycles of counted work that is begun now, which `at` pays for and `lt` does not.
+  Cycle spend(const PacketWork& work) const {
+    stats().work_bytes.add(work.bytes);
+    stats().work_half_words.add(work.half_words);
+    stats().work_checks.add(work.checks);
+    return has_costs(timebase().mode()) ? context_.circuit.spend(now(), work) : 0;
+  }
   // Time passes between looks in all modes: the machine would never get on otherwise.
   Cycle poll_cycles() const { return std::max<Cycle>(1, context_.clock.to_cycles(params().poll)); }
   void schedule(Cycle cycles, std::uint32_t kind, std::uint64_t argument) {

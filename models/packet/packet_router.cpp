@@ -9,9 +9,10 @@ PacketRouter::PacketRouter(const char* name, const std::string& path, const Pack
     : queues_(params.queues, machine.host),
       memory_(machine.memory, queues_),
       reporter_(machine.timebase, path, machine.clock, heads_, params.queues),
-      context_{machine.timebase, name, params, machine.clock, packets_, queues_, memory_, reporter_},
-      tables_(params.table_owner, params.queues, machine.table_base),
+      circuit_(params, machine.clock.of_cycles(1)),
+      context_{machine.timebase, name, params, machine.clock, packets_, queues_, memory_, reporter_, circuit_},
       validator_(machine.limits, machine.codes, machine.fit),
+      tables_(context_, {decoder_, heads_, validator_, control_}, machine.table_base),
       reader_(context_, heads_, control_),
       heads_(context_, {reader_, tables_, decoder_, dispatcher_, completion_, control_}),
       decoder_(context_, tables_, validator_, dispatcher_, completion_),
@@ -31,6 +32,9 @@ void PacketRouter::on_answer(const MemoryAnswer& answer) {
       break;
     case Use::table_read:
     case Use::table_write:
+    case Use::table_clear:
+      tables_.on_answer(answer);
+      break;
     case Use::kernel_object:
     case Use::dependency:
     case Use::acquire:
@@ -62,6 +66,7 @@ void PacketRouter::reset() {
   packets_.clear();
   reader_.reset();
   heads_.reset();
+  circuit_.reset();
   tables_.reset();
   validator_.reset();
   decoder_.reset();

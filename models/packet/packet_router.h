@@ -2,7 +2,8 @@
 // memory. Plain C++.
 //
 //   RingReader -> HeadOfQueue -> Decoder -> Dispatcher (kernels) ---> Completion -> HeadOfQueue::retire()
-//                                              \-> OtherPackets --/
+//                                   |            \-> OtherPackets --/
+//                            ReferenceBuffer
 //
 // QueueControl takes the host's commands and stops queues; whatever stage finds an error tells it.
 #pragma once
@@ -16,6 +17,7 @@
 #include "packet/head_of_queue.h"
 #include "packet/other_packets.h"
 #include "packet/queue_control.h"
+#include "packet/reference_buffer.h"
 #include "packet/ring_reader.h"
 
 namespace heddle::packet {
@@ -62,9 +64,10 @@ class PacketRouter {
   QueueTable queues_;
   QueueMemory memory_;
   PacketReporter reporter_;
+  PacketCircuit circuit_;
   const StageContext context_;
-  ReferenceTables tables_;
   KernelValidator validator_;
+  ReferenceBuffer tables_;
 
   RingReader reader_;
   HeadOfQueue heads_;

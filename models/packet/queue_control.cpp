@@ -76,6 +76,7 @@ void QueueControl::open(std::uint32_t queue, const protocol::QueueSetup& setup) 
   }
   context_.queues.open(queue, setup);
   to_.reader.open(queue);
+  to_.heads.open(queue);
   context_.reporter.open_queue(queue);
   to_.decoder.set_priority(queue, setup.priority);
   to_.tables.open(queue);

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "packet/packet_reporter.h"
-#include "packet/reference_table.h"
+#include "packet/reference_buffer.h"
 
 namespace heddle::packet {
 
@@ -24,7 +24,7 @@ class QueueControl final : public QueueSupervisor {
     Decoder& decoder;
     Dispatcher& dispatcher;
     OtherPackets& others;
-    ReferenceTables& tables;
+    ReferenceBuffer& tables;
   };
 
   QueueControl(const StageContext& context, const Neighbours& to) : context_(context), to_(to) {}

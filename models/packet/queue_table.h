@@ -175,11 +175,12 @@ struct MemoryTag {
     ring,           // the packet at `index`
     slot_cleared,   // the packet's at `index`
     read_index,     // `index`: the new value
-    table_read,     // `part`: entry, for packet `slot`, `generation`
-    table_write,    // `part`: entry, for that packet
-    kernel_object,  // `part`: the first kernel of that packet that needs it
+    kernel_object,  // `part`: the first kernel that needs it, of packet `slot`, `generation`
     dependency,     // `part`: which signal of that packet
     acquire,        // of that packet, or of its next kernel
+    table_read,     // for access `slot` to a table; `part`: which line
+    table_write,    //
+    table_clear,    // `part`: which table
     fence,          // for clean-up `slot`, as all below
     stamps,
     signal,
@@ -209,6 +210,10 @@ class MemoryPort {
                      const MemoryTag& tag) = 0;
   virtual void write(std::uint64_t address, const std::uint8_t* data, std::uint32_t bytes, std::uint8_t subcontext,
                      const MemoryTag& tag) = 0;
+  // The machine's own structures, which lie in no process's pages: physical addresses, whatever is translated.
+  virtual void read_own(std::uint64_t address, std::uint32_t bytes, const MemoryTag& tag) = 0;
+  virtual void write_own(std::uint64_t address, const std::uint8_t* data, std::uint32_t bytes,
+                         const MemoryTag& tag) = 0;
   // Atomically, 64 aligned bits.
   virtual void decrement(std::uint64_t address, std::uint8_t subcontext, const MemoryTag& tag) = 0;
   // All slices write back what is dirty (MEM-06).
@@ -236,6 +241,14 @@ class QueueMemory {
   }
   void write(std::uint64_t address, const std::uint8_t* data, std::uint32_t bytes, const MemoryTag& tag) {
     port_.write(address, data, bytes, ask(tag), tag);
+  }
+  void read_own(std::uint64_t address, std::uint32_t bytes, const MemoryTag& tag) {
+    (void)ask(tag);
+    port_.read_own(address, bytes, tag);
+  }
+  void write_own(std::uint64_t address, const std::uint8_t* data, std::uint32_t bytes, const MemoryTag& tag) {
+    (void)ask(tag);
+    port_.write_own(address, data, bytes, tag);
   }
   void write_value(std::uint64_t address, std::uint64_t value, std::uint32_t bytes, const MemoryTag& tag) {
     std::array<std::uint8_t, 8> data{};

@@ -1,87 +1,128 @@
 // Reference state table (PKT-05): what condensed packets are differences from. Plain C++.
+//
+// An entry is what the decoder has worked out of a reference packet: its fields, its scopes and sizes in the units in
+// which a kernel is launched, and the contents of its kernel object. Whoever refers to it needs none of that again.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "arch/aql_packet.h"
+#include "arch/aql_diff.h"
+#include "arch/kernel_object.h"
+#include "packet/packet_check.h"
 #include "packet/packet_params.h"
 
 namespace heddle::packet {
 
+// Dispatch and clean-up information of a kernel that has been checked.
+struct StoredKernel {
+  arch::DispatchFields fields;
+  arch::KernelObject object;  // as it was read
+  arch::KernelShape shape;    // its subcontext is that of whoever launches it
+  arch::WorkItems items;
+};
+
+// Bits of an entry: valid 1; scopes 5; dimensions 2; workgroup 3 x 16; grid in work-items 3 x 32 and in workgroups
+// 32 + 2 x 16; private and group segment 2 x 32; whether workgroups are partial 1; addresses of kernel object and
+// arguments, and signal 3 x 64. Of the kernel object: flags 4; program, limit of
+// threads, registers, static shared memory 4 x 32; duration 2 x 64; levels and smaller sizes 8 x 3 x 16; order and tile
+// 2 + 16. Its name is for people, and costs nothing.
+constexpr std::uint32_t kEntryBits = 1 + 5 + 2 + 3 * 16 + 3 * 32 + 64 + 2 * 32 + 1 + 3 * 64 +  //
+                                     4 + 4 * 32 + 2 * 64 + 8 * 3 * 16 + 18;
+
 class ReferenceTable {
  public:
-  void store(std::uint32_t entry, const arch::DispatchFields& fields);
-  bool valid(std::uint32_t entry) const { return entry < arch::kReferenceEntries && valid_[entry]; }
-  const arch::DispatchFields& at(std::uint32_t entry) const;  // valid(entry)
-  void clear();
+  explicit ReferenceTable(std::uint32_t entries = arch::kReferenceEntries) : entries_(entries) {}
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
+  void store(std::uint32_t entry, const StoredKernel& kernel);
+  bool valid(std::uint32_t entry) const { return entry < size() && entries_[entry].has_value(); }
+  const StoredKernel& at(std::uint32_t entry) const;  // valid(entry)
+  void clear() { entries_.assign(entries_.size(), std::nullopt); }
 
  private:
-  std::array<arch::DispatchFields, arch::kReferenceEntries> entries_{};
-  std::array<bool, arch::kReferenceEntries> valid_{};
+  std::vector<std::optional<StoredKernel>> entries_;
 };
 
-// The tables of all queues: one each, or one for all (PKT-05). What lies in memory besides is at address() (PKT-11).
-class ReferenceTables {
- public:
-  // `base`: device address of the tables, if they lie in memory.
-  ReferenceTables(TableOwner owner, std::uint32_t queues, std::uint64_t base)
-      : owner_(owner), base_(base), tables_(owner == TableOwner::queue ? queues : 1) {}
+// An entry in device memory (PKT-11), little-endian, two lines. The first one:
+//     0  mark             4      'H', 'D', 'R', 'E'; 0: the entry is empty, whatever else is there
+//     4  number           2      of the entry
+//     6  synch scopes     1      as in a packet
+//     7  0                1
+//     8  setup            2      dimensions
+//    10  workgroup        3 x 2  work-items
+//    16  grid             3 x 4  work-items
+//    28  private segment  4
+//    32  group segment    4
+//    36  0                4
+//    40  workgroups       3 x 4
+//    52  partial          4      1: some workgroups are not full
+//    56  kernarg          8
+//    64  signal           8
+//    72  kernel object    8      its address
+//    80  0                48
+// The second one is the kernel object (arch/kernel_object.h) as it was.
+constexpr std::uint32_t kEntryBytes = 256;
+using EntryBytes = std::array<std::uint8_t, kEntryBytes>;
+// Of all tables.
+constexpr std::uint64_t table_bytes(const PacketParams& params) {
+  const std::uint64_t tables = params.table_owner == TableOwner::queue ? params.queues : 1;
+  return tables * params.entries * kEntryBytes;
+}
+EntryBytes encode_entry(std::uint32_t entry, const StoredKernel& kernel);
+// invalid_argument if it is empty, or if it is nothing that the packet processor can have stored there: software has
+// reached it through the aperture of the host interface.
+arch::HsaResult decode_entry(const EntryBytes& bytes, std::uint32_t entry, KernelValidator& validator,
+                             StoredKernel& kernel);
+// The scopes of an entry of which only the beginning is known; 0 if it is empty.
+constexpr std::uint32_t kEntryHeadBytes = 8;
+std::uint8_t scopes_of_entry(const EntryBytes& bytes);
 
-  ReferenceTable& of(std::uint32_t queue) { return tables_[number_of(queue)]; }
-  const ReferenceTable& of(std::uint32_t queue) const { return tables_[number_of(queue)]; }
-  std::uint64_t address(std::uint32_t queue, std::uint32_t entry) const {
-    return base_ + (std::uint64_t{number_of(queue)} * arch::kReferenceEntries + entry) * arch::kPacketBytes;
-  }
-  // The queue is opened: a table of its own is empty then.
-  void open(std::uint32_t queue) {
-    if (owner_ == TableOwner::queue) of(queue).clear();
-  }
-  void reset() {
-    for (ReferenceTable& table : tables_) table.clear();
-  }
-  // Whether a packet that has not been decoded waits for those before it.
-  bool barrier_bit(std::uint32_t queue, const arch::PacketBytes& bytes) const;
+// The diffs of a condensed packet, taken apart as a whole before any entry is read (PKT-06).
+struct CondensedDiffs {
+  arch::HsaResult result;        // of the format, and of the numbers of entries
+  std::uint32_t bad = 0;         // if it is bad: the kernel that is; the last one if what lies behind the diffs is
+  std::uint32_t count = 0;       // kernels, if it is good
+  std::uint32_t half_words = 0;  // of all of them
+  std::uint32_t entries = 0;     // that they name: bit = entry
+  arch::WrittenDiffs items;
 
- private:
-  std::uint32_t number_of(std::uint32_t queue) const { return owner_ == TableOwner::queue ? queue : 0; }
-
-  const TableOwner owner_;
-  const std::uint64_t base_;
-  std::vector<ReferenceTable> tables_;
+  // The first kernel that names the entry.
+  std::uint32_t first_with(std::uint32_t entry) const;
 };
+// `entries`: that the table has.
+CondensedDiffs read_diffs(const arch::PacketBytes& bytes, const arch::DiffFormat& format, std::uint32_t entries);
 
-// An entry in memory has the bytes of a kernel dispatch packet of type 6 with its number in reserved0 (PKT-11).
-arch::PacketBytes encode_entry(std::uint32_t entry, const arch::DispatchFields& fields);
-// invalid_argument if what lies there is no such entry: software has overwritten it.
-arch::HsaResult decode_entry(const arch::PacketBytes& bytes, std::uint32_t entry, arch::DispatchFields& fields);
+// What decides whether a packet that has not been decoded waits for those before it: its header, the first diff, or
+// the entry that this one names, of which nothing has been read.
+struct BarrierBit {
+  bool set = false;
+  std::optional<std::uint32_t> entry;  // below the entries of the table: its scopes decide
+};
+BarrierBit barrier_bit(const arch::PacketBytes& bytes, const arch::DiffFormat& format, std::uint32_t entries);
 
-// The kernels of a condensed packet, decoded as a whole before the first is launched (PKT-06): entries with their diffs
-// applied, and what the packet asks of each (PKT-07).
+// A kernel of a condensed packet: an entry with its diff applied, and what the packet asks of it (PKT-07).
 struct CondensedKernel {
-  arch::DispatchFields fields;
+  StoredKernel kernel;        // shape and items are those of the entry
+  FieldSet changed = 0;       // what has to be checked again
+  bool reads_object = false;  // it has another kernel object than the entry
   // The first kernel has the packet's bit; another one waits for those before it, in the overlapping mode.
   bool barrier = false;
   arch::FenceScope acquire = arch::FenceScope::none;  // of a later one without own scopes: agent at most
   arch::FenceScope release = arch::FenceScope::none;  // the last one's, and that of one whose diff asks for it
   std::uint64_t signal = 0;                           // the last one's, and that of one whose diff has it
-  std::uint8_t reference = 0;
-  std::uint32_t half_words = 0;  // with the header
+  std::uint32_t reference = 0;
 };
 struct CondensedKernels {
-  std::uint32_t count = 0;
-  std::array<CondensedKernel, arch::kDiffValues> kernels;
+  arch::HsaResult result;
+  std::uint32_t bad = 0;  // the kernel that is bad, if one is; there are no kernels then
+  std::vector<CondensedKernel> kernels;
 };
-// Which entries a packet needs, before any is read: bit = entry.
-arch::HsaResult entries_needed(const arch::PacketBytes& bytes, std::uint8_t& entries);
-// In a packet whose format is wrong: the first kernel whose diff is; the last one if what lies behind the diffs is.
-std::uint32_t first_bad_diff(const arch::PacketBytes& bytes);
-// In a packet whose format is right: the first kernel that names one of these entries.
-std::uint32_t first_kernel_of(const arch::PacketBytes& bytes, std::uint8_t entries);
-// Empty entries: invalid_argument. Fields are not validated beyond their scopes. `bad`: the kernel that is wrong, if
-// one is; `kernels.count` is then 0.
-arch::HsaResult expand(const arch::PacketBytes& bytes, const ReferenceTable& table, CondensedKernels& kernels,
-                       std::uint32_t& bad);
+// Empty entries: invalid_argument. What a diff of stored information asks for is checked as far as packets could not
+// say it: invalid_argument for a grid of 2^32 work-items or more in a dimension, invalid_code_object where a program is
+// taken away. Everything else is for KernelValidator.
+CondensedKernels expand(const CondensedDiffs& diffs, arch::DiffOf of, const ReferenceTable& table);
 
 }  // namespace heddle::packet

@@ -42,9 +42,11 @@ class MemoryClient {
     out.connect<MemoryClient, &MemoryClient::on_answer, &MemoryClient::on_room>(*this);
   }
 
-  // Ranges lie within a line.
-  void read(std::uint64_t address, std::uint32_t bytes, std::uint8_t subcontext, const Tag& tag) {
-    MemoryRequest& request = acquire(subcontext);
+  // Ranges lie within a line. `space`: physical, where a client of a subcontext's addresses reaches for the machine's
+  // own.
+  void read(std::uint64_t address, std::uint32_t bytes, std::uint8_t subcontext, const Tag& tag,
+            AddressSpace space = AddressSpace::of_subcontext) {
+    MemoryRequest& request = acquire(subcontext, space);
     request.aim(tlm::TLM_READ_COMMAND, address, bytes);
     submit(request, tag);
   }
@@ -56,8 +58,8 @@ class MemoryClient {
     submit(request, tag);
   }
   void write(std::uint64_t address, const std::uint8_t* data, std::uint32_t bytes, std::uint8_t subcontext,
-             const Tag& tag) {
-    MemoryRequest& request = acquire(subcontext);
+             const Tag& tag, AddressSpace space = AddressSpace::of_subcontext) {
+    MemoryRequest& request = acquire(subcontext, space);
     request.aim(tlm::TLM_WRITE_COMMAND, address, bytes);
     std::copy_n(data, bytes, request.data.begin());
     submit(request, tag);
@@ -139,10 +141,10 @@ class MemoryClient {
     bool sent = false;
   };
 
-  MemoryRequest& acquire(std::uint8_t subcontext) {
+  MemoryRequest& acquire(std::uint8_t subcontext, AddressSpace space = AddressSpace::of_subcontext) {
     MemoryRequest& request = pool_.acquire();
     request.extension.subcontext = subcontext;
-    request.extension.physical = physical_;
+    request.extension.physical = physical_ || space == AddressSpace::physical;
     return request;
   }
 

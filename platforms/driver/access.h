@@ -11,6 +11,7 @@
 /* Declared here, since a freestanding implementation need not have <string.h>. */
 void* memcpy(void* to, const void* from, size_t bytes);
 void* memset(void* to, int value, size_t bytes);
+int memcmp(const void* a, const void* b, size_t bytes);
 
 static inline void heddle_put(uint8_t* to, uint64_t value, unsigned bytes) {
   for (unsigned i = 0; i < bytes; ++i) to[i] = (uint8_t)(value >> 8 * i);

@@ -57,27 +57,132 @@ unsigned heddle_diff_half_words(uint16_t vector) {
   return half_words;
 }
 
+static const uint8_t kStoredWidths[HEDDLE_DISPATCH_FIELDS] = {1, 1, 1, 1, 2, 1, 1, 1, 2, 2, 2, 4, 4};
+
+unsigned heddle_stored_half_words(unsigned field) { return field < HEDDLE_DISPATCH_FIELDS ? kStoredWidths[field] : 0; }
+
+void heddle_stored_of(struct heddle_stored* stored, const struct heddle_dispatch* dispatch,
+                      const struct heddle_kernel_object* object) {
+  uint64_t* const values = stored->values;
+  values[0] = dispatch->scopes;
+  for (unsigned i = 0; i < 3; ++i) {
+    const uint32_t items = dispatch->grid[i];
+    const uint16_t block = dispatch->workgroup[i];
+    stored->items[i] = items;
+    values[1 + i] = block;
+    values[4 + i] = block == 0 ? 0 : items / block + (items % block != 0);
+  }
+  values[7] = object->registers_per_thread;
+  values[8] = dispatch->group_segment;
+  values[9] = dispatch->private_segment;
+  values[10] = object->program;
+  values[11] = dispatch->kernarg;
+  values[12] = dispatch->completion_signal;
+}
+
+/* What of a kernel object no field of the stored information has. */
+static bool same_rest(const struct heddle_kernel_object* a, const struct heddle_kernel_object* b) {
+  const bool timed = a->program == 0;
+  if (timed != (b->program == 0)) return false;
+  if (timed && (a->shortest != b->shortest || a->longest != b->longest)) return false;
+  return a->threads_limit == b->threads_limit && a->load_balancing == b->load_balancing &&
+         a->linear_memory == b->linear_memory && a->cooperative == b->cooperative &&
+         a->raster_order == b->raster_order &&
+         memcmp(a->raster_tile, b->raster_tile, sizeof a->raster_tile) == 0 &&
+         memcmp(a->extents, b->extents, sizeof a->extents) == 0 &&
+         memcmp(a->fallbacks, b->fallbacks, sizeof a->fallbacks) == 0;
+}
+
+bool heddle_stored_different(const struct heddle_stored* wanted, const struct heddle_kernel_object* wanted_object,
+                             const struct heddle_stored* entry, const struct heddle_kernel_object* entry_object,
+                             uint16_t* vector) {
+  const unsigned sizes = 0x7Eu;
+  unsigned different = 0;
+  bool whole = true, same_items = true;
+  if (!same_rest(wanted_object, entry_object)) return false;
+  for (unsigned field = 0; field < HEDDLE_DISPATCH_FIELDS; ++field) {
+    different |= bit_if(wanted->values[field] != entry->values[field], field);
+  }
+  for (unsigned i = 0; i < 3; ++i) {
+    same_items &= wanted->items[i] == entry->items[i];
+    whole &= wanted->items[i] == wanted->values[1 + i] * wanted->values[4 + i];
+  }
+  if (!same_items && (different & sizes) == 0) different |= 1u << 4; /* as many workgroups, which are whole now */
+  if ((different & sizes) != 0 && !whole) return false;
+  /* A field has 16 bits where the packet and the object have more. */
+  for (unsigned field = 0; field < HEDDLE_DISPATCH_FIELDS; ++field) {
+    const bool fits = kStoredWidths[field] == 4 || wanted->values[field] >> 16 * kStoredWidths[field] == 0;
+    if ((different >> field & 1) != 0 && !fits) return false;
+  }
+  *vector = (uint16_t)different;
+  return true;
+}
+
+static struct heddle_diff_format filled_in(const struct heddle_diff_format* format) {
+  struct heddle_diff_format filled = *format;
+  if (filled.reference_bits == 0) filled.reference_bits = 3;
+  if (filled.vector_bits == 0) filled.vector_bits = HEDDLE_DISPATCH_FIELDS;
+  return filled;
+}
+
+unsigned heddle_diff_header(const struct heddle_diff_format* format) {
+  const struct heddle_diff_format filled = filled_in(format);
+  return filled.reference_bits + filled.vector_bits > 16 ? 2 : 1;
+}
+
 void heddle_condensed_init(struct heddle_condensed* condensed) {
+  const struct heddle_diff_format text = {0, 0, false};
+  (void)heddle_condensed_init_as(condensed, &text);
+}
+
+enum heddle_status heddle_condensed_init_as(struct heddle_condensed* condensed,
+                                            const struct heddle_diff_format* format) {
   memset(condensed->packet.bytes, 0, HEDDLE_PACKET_BYTES);
   condensed->packet.bytes[0] = HEDDLE_PACKET_CONDENSED_DISPATCH;
+  condensed->format = filled_in(format);
   condensed->kernels = 0;
   condensed->half_words = 0;
+  return condensed->format.reference_bits <= 8 && condensed->format.vector_bits <= 24 ? HEDDLE_OK : HEDDLE_INVALID;
+}
+
+/* `widths`: half-words by field. */
+static enum heddle_status append(struct heddle_condensed* condensed, unsigned entry, uint16_t vector,
+                                 const uint8_t* widths, const uint64_t* values) {
+  const struct heddle_diff_format* const format = &condensed->format;
+  const unsigned header = heddle_diff_header(format);
+  if (entry >> format->reference_bits != 0 || entry >= HEDDLE_MOST_ENTRIES) return HEDDLE_INVALID;
+  if (vector >> HEDDLE_DISPATCH_FIELDS != 0 || (uint32_t)vector >> format->vector_bits != 0) return HEDDLE_INVALID;
+  unsigned half_words = header;
+  for (unsigned field = 0; field < HEDDLE_DISPATCH_FIELDS; ++field) {
+    half_words += (vector >> field & 1) != 0 ? widths[field] : 0u;
+  }
+  if (condensed->half_words + half_words > HEDDLE_DIFF_VALUES) return HEDDLE_FULL;
+  uint8_t* to = condensed->packet.bytes + 2 + 2 * condensed->half_words;
+  heddle_put(to, entry | (uint64_t)vector << format->reference_bits, 2 * header);
+  to += 2 * header;
+  for (unsigned field = 0; field < HEDDLE_DISPATCH_FIELDS; ++field) {
+    if ((vector >> field & 1) == 0) continue;
+    heddle_put(to, values[field], 2u * widths[field]); /* low half-word first */
+    to += 2 * widths[field];
+  }
+  condensed->half_words += half_words;
+  condensed->kernels += 1;
+  condensed->packet.bytes[1] = (uint8_t)condensed->kernels;
+  return HEDDLE_OK;
 }
 
 enum heddle_status heddle_condensed_append(struct heddle_condensed* condensed, unsigned entry, uint16_t vector,
                                            const struct heddle_dispatch* values) {
-  if (entry >= HEDDLE_REFERENCE_ENTRIES || vector >> HEDDLE_DISPATCH_FIELDS != 0) return HEDDLE_INVALID;
-  if (condensed->half_words + heddle_diff_half_words(vector) > HEDDLE_DIFF_VALUES) return HEDDLE_FULL;
-  uint8_t* to = condensed->packet.bytes + 2 + 2 * condensed->half_words;
-  heddle_put(to, entry | (unsigned)vector << 3, 2);
-  to += 2;
+  uint64_t fields[HEDDLE_DISPATCH_FIELDS] = {0};
+  if (condensed->format.stored) return HEDDLE_INVALID;
   for (unsigned field = 0; field < HEDDLE_DISPATCH_FIELDS; ++field) {
-    if ((vector >> field & 1) == 0) continue;
-    heddle_put(to, heddle_field_get(values, field), 2u * kWidths[field]); /* low half-word first */
-    to += 2 * kWidths[field];
+    if ((vector >> field & 1) != 0) fields[field] = heddle_field_get(values, field);
   }
-  condensed->half_words += heddle_diff_half_words(vector);
-  condensed->kernels += 1;
-  condensed->packet.bytes[1] = (uint8_t)condensed->kernels;
-  return HEDDLE_OK;
+  return append(condensed, entry, vector, kWidths, fields);
+}
+
+enum heddle_status heddle_condensed_append_stored(struct heddle_condensed* condensed, unsigned entry, uint16_t vector,
+                                                  const struct heddle_stored* values) {
+  if (!condensed->format.stored) return HEDDLE_INVALID;
+  return append(condensed, entry, vector, kStoredWidths, vector == 0 ? NULL : values->values);
 }

@@ -15,9 +15,10 @@ extern "C" {
 
 #define HEDDLE_PACKET_BYTES 64u
 #define HEDDLE_DIFF_VALUES 31u      /* half-words of a condensed packet */
-#define HEDDLE_REFERENCE_ENTRIES 8u /* of a reference state table */
-#define HEDDLE_BARRIER_SIGNALS 5u   /* of a barrier packet */
-#define HEDDLE_DISPATCH_FIELDS 13u  /* that a diff can change */
+#define HEDDLE_REFERENCE_ENTRIES 8u /* of a reference state table, unless the device has another number */
+#define HEDDLE_MOST_ENTRIES 32u
+#define HEDDLE_BARRIER_SIGNALS 5u  /* of a barrier packet */
+#define HEDDLE_DISPATCH_FIELDS 13u /* that a diff can change */
 #define HEDDLE_KERNEL_OBJECT_BYTES 128u
 #define HEDDLE_KERNEL_NAME_BYTES 36u /* with the final 0 */
 
@@ -83,7 +84,7 @@ unsigned heddle_diff_half_words(uint16_t vector);
 /* A slot of a ring before something is published in it. */
 void heddle_packet_invalid(struct heddle_packet* packet);
 void heddle_packet_kernel(struct heddle_packet* packet, const struct heddle_dispatch* dispatch);
-/* Also stored in the reference state table (PKT-05). HEDDLE_INVALID: no such entry. */
+/* Also stored in the reference state table (PKT-05). HEDDLE_INVALID: no table has such an entry. */
 enum heddle_status heddle_packet_reference(struct heddle_packet* packet, const struct heddle_dispatch* dispatch,
                                            unsigned entry);
 
@@ -112,18 +113,6 @@ void heddle_packet_fill(struct heddle_packet* packet, uint8_t scopes, uint64_t t
                         uint64_t completion_signal);
 /* Holds its place for a time, up to 10^12 ns. */
 void heddle_packet_hold(struct heddle_packet* packet, uint8_t scopes, uint64_t nanoseconds, uint64_t completion_signal);
-
-/* A condensed packet grows by appending (PKT-06). */
-struct heddle_condensed {
-  struct heddle_packet packet;
-  unsigned kernels;
-  unsigned half_words; /* that are taken, of HEDDLE_DIFF_VALUES */
-};
-void heddle_condensed_init(struct heddle_condensed* condensed);
-/* A kernel: table entry `entry`, with the fields of `vector` as `values` has them. HEDDLE_FULL: no room, and the packet
- * is as before. HEDDLE_INVALID: no such entry or field. */
-enum heddle_status heddle_condensed_append(struct heddle_condensed* condensed, unsigned entry, uint16_t vector,
-                                           const struct heddle_dispatch* values);
 
 /* What kernel_object points to. Extents of 0: the level is not there. */
 enum heddle_cluster_level {
@@ -154,10 +143,56 @@ struct heddle_kernel_object {
   const char* name;                                /* below HEDDLE_KERNEL_NAME_BYTES; null: none */
   enum heddle_raster_order raster_order;
   uint8_t raster_tile[2]; /* extents x, y of a tile, at least 1; 0 in other orders */
+  bool cooperative;       /* all workgroups of a grid are resident at once */
 };
 /* HEDDLE_INVALID: the name is too long. */
 enum heddle_status heddle_kernel_object_encode(uint8_t bytes[HEDDLE_KERNEL_OBJECT_BYTES],
                                                const struct heddle_kernel_object* object);
+
+/* How the device's condensed packets write differences (PKT-06, PKT-13: gpu.packet.reference_bits, vector_bits, diff).
+ * All 0: 3 and 13 bits, and fields of packets. */
+struct heddle_diff_format {
+  unsigned reference_bits; /* of a header, that name an entry; up to 8 */
+  unsigned vector_bits;    /* that say which fields differ; up to 24 */
+  bool stored;             /* the fields are those of struct heddle_stored */
+};
+/* Half-words of a header: 1 or 2. */
+unsigned heddle_diff_header(const struct heddle_diff_format* format);
+
+/* What the device stores of a kernel, as far as a diff of it can change that (PKT-13). By bit: 0 scopes, 1 block x, y
+ * and z follow, 4 grid x, y and z follow, in workgroups, 7 registers per thread, 8 shared memory of a workgroup, 9
+ * private segment, 10 program, 11 kernarg, 12 completion signal. */
+struct heddle_stored {
+  uint64_t values[HEDDLE_DISPATCH_FIELDS];
+  uint32_t items[3]; /* the grid in work-items */
+};
+void heddle_stored_of(struct heddle_stored* stored, const struct heddle_dispatch* dispatch,
+                      const struct heddle_kernel_object* object);
+unsigned heddle_stored_half_words(unsigned field);
+/* The vector with which `entry` becomes `wanted`. A diff of sizes makes a grid of whole workgroups, so that a grid
+ * whose last workgroups are partial can only be had from one of the same sizes: false, as where objects differ in what
+ * no field has. Names do not count. */
+bool heddle_stored_different(const struct heddle_stored* wanted, const struct heddle_kernel_object* wanted_object,
+                             const struct heddle_stored* entry, const struct heddle_kernel_object* entry_object,
+                             uint16_t* vector);
+
+/* A condensed packet grows by appending (PKT-06). */
+struct heddle_condensed {
+  struct heddle_packet packet;
+  struct heddle_diff_format format;
+  unsigned kernels;
+  unsigned half_words; /* that are taken, of HEDDLE_DIFF_VALUES */
+};
+void heddle_condensed_init(struct heddle_condensed* condensed);
+/* HEDDLE_INVALID: there is no such format. */
+enum heddle_status heddle_condensed_init_as(struct heddle_condensed* condensed,
+                                            const struct heddle_diff_format* format);
+/* A kernel: table entry `entry`, with the fields of `vector` as `values` has them. HEDDLE_FULL: no room, and the packet
+ * is as before. HEDDLE_INVALID: no such entry or field, or the format has fields of another kind. */
+enum heddle_status heddle_condensed_append(struct heddle_condensed* condensed, unsigned entry, uint16_t vector,
+                                           const struct heddle_dispatch* values);
+enum heddle_status heddle_condensed_append_stored(struct heddle_condensed* condensed, unsigned entry, uint16_t vector,
+                                                  const struct heddle_stored* values);
 
 #ifdef __cplusplus
 }

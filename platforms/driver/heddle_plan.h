@@ -26,13 +26,16 @@ extern "C" {
  * come. */
 enum heddle_keep {
   HEDDLE_KEEP_NOTHING = 0,
-  HEDDLE_KEEP_ACQUIRE = 1, /* the acquire fence comes right before this kernel: it is the first of its packet */
+  HEDDLE_KEEP_ACQUIRE = 1, /* the acquire fence comes right before this kernel */
   HEDDLE_KEEP_RELEASE = 2  /* the release fence comes right after this kernel */
 };
 
 struct heddle_kernel {
   struct heddle_dispatch dispatch;
   uint32_t keep; /* HEDDLE_KEEP_*, added */
+  /* What its kernel_object points to, where diffs are of the stored information; else it may be null. It must stay as
+   * long as a table has the kernel. */
+  const struct heddle_kernel_object* object;
 };
 
 /* Nanoseconds, up to 2^32 - 1 each. A condensed packet of n kernels costs condensed + n * diff, and own_clean_up for
@@ -52,17 +55,20 @@ struct heddle_plan_options {
   /* Kernels without the barrier bit may be made to wait for earlier ones of the queue. Without it they are alone in
    * their packets, if the device runs the kernels of a packet one after another. */
   bool serialise;
-  bool overlap;    /* the device overlaps independent kernels of a condensed packet (PKT-07) */
-  uint8_t entries; /* bit = table entry that may be used; 0: all. For tables that queues share */
-  uint32_t window; /* how many kernels ahead are looked at for the next use of an entry; 0: 64 */
-  uint32_t beam;   /* how many ways are followed, up to 64; 0: 8. Time is proportional to count * window * beam */
+  bool overlap;                     /* the device overlaps independent kernels of a condensed packet (PKT-07) */
+  struct heddle_diff_format format; /* that the device has; all 0: that of the text */
+  unsigned table_entries;           /* that a table has, up to HEDDLE_MOST_ENTRIES; 0: HEDDLE_REFERENCE_ENTRIES */
+  uint32_t entries;                 /* bit = table entry that may be used; 0: all. For tables that queues share */
+  uint32_t window;                  /* how many kernels ahead are looked at for the next use of an entry; 0: 64 */
+  uint32_t beam; /* how many ways are followed, up to 64; 0: 8. Time is proportional to count * window * beam */
 };
 
 /* What the table of a queue holds after all its packets. The caller owns it, clears it when the queue is opened, and
  * hands it from plan to plan: kernels of an earlier plan are then entries already. */
 struct heddle_table {
-  uint8_t valid; /* bit = entry */
-  struct heddle_dispatch entries[HEDDLE_REFERENCE_ENTRIES];
+  uint32_t valid; /* bit = entry */
+  struct heddle_dispatch entries[HEDDLE_MOST_ENTRIES];
+  const struct heddle_kernel_object* objects[HEDDLE_MOST_ENTRIES]; /* as heddle_kernel has them */
 };
 void heddle_table_clear(struct heddle_table* table);
 
@@ -87,8 +93,8 @@ struct heddle_plan_result {
 size_t heddle_plan_workspace(uint32_t count, const struct heddle_plan_options* options);
 
 /* Plans `count` kernels, up to 2^24. `packets` has room for `capacity`; `count` is always enough. `workspace` is
- * aligned to 8. Errors, with `table` as before: HEDDLE_INVALID (an option, a scope of 3, workspace missing or
- * misaligned), HEDDLE_FULL (workspace or `packets` too small).
+ * aligned to 8. Errors, with `table` as before: HEDDLE_INVALID (an option, a scope of 3, a kernel without an object
+ * that needs one, workspace missing or misaligned), HEDDLE_FULL (workspace or `packets` too small).
  *
  * The barrier bit of a kernel waits for all earlier packets, and kernels without it that follow rely on that. What is
  * put into the queue behind a plan must have the barrier bit if it relies on the order within the plan's last packet.

@@ -249,6 +249,8 @@ enum heddle_reason {
   HEDDLE_REASON_DIFF_PAST_END = 0xb,  /* a diff runs past the 31 half-words of the packet */
   HEDDLE_REASON_WIDE_VALUE = 0xc,  /* an 8-bit field of a diff has more bits */
   HEDDLE_REASON_REST_NOT_ZERO = 0xd,  /* half-words behind the last diff are not 0 */
+  HEDDLE_REASON_DIFF_HEADER = 0xe,  /* bits of a diff header that mean nothing are set */
+  HEDDLE_REASON_DIFF_FIELDS = 0xf,  /* a diff changes fields that do not exist */
   HEDDLE_REASON_NO_DIMENSIONS = 0x14,  /* a dispatch without dimensions */
   HEDDLE_REASON_EMPTY_WORKGROUP = 0x15,  /* a workgroup size is 0 */
   HEDDLE_REASON_UNUSED_DIMENSION = 0x16,  /* the size of an unused dimension is not 1 */
@@ -257,7 +259,7 @@ enum heddle_reason {
   HEDDLE_REASON_LARGE_GRID = 0x19,  /* the grid has more workgroups than CTA ids can tell */
   HEDDLE_REASON_KERNARG_ALIGNMENT = 0x1a,  /* kernarg is not aligned to 16 bytes */
   HEDDLE_REASON_KERNARG_HOST = 0x1b,  /* kernarg is in the host's memory, which SMs do not reach */
-  HEDDLE_REASON_NO_ENTRY = 0x1c,  /* there is no such table entry: ref_num above 7 */
+  HEDDLE_REASON_NO_ENTRY = 0x1c,  /* there is no such table entry: ref_num is too large */
   HEDDLE_REASON_EMPTY_ENTRY = 0x1d,  /* an entry of the reference state table is empty */
   HEDDLE_REASON_CHANGED_ENTRY = 0x1e,  /* what lies in memory is not the table entry */
   HEDDLE_REASON_NO_DEPENDENCY = 0x1f,  /* a barrier-OR without a signal can never be satisfied */
@@ -270,6 +272,8 @@ enum heddle_reason {
   HEDDLE_REASON_CLUSTER_GRID = 0x26,  /* the clusters of the kernel object do not divide the grid */
   HEDDLE_REASON_PARTIAL_CLUSTERS = 0x27,  /* partial workgroups in a grid of clusters */
   HEDDLE_REASON_SMALL_GROUP_SEGMENT = 0x28,  /* the group segment is smaller than the kernel's static shared memory */
+  HEDDLE_REASON_DIFF_ENTRY = 0x29,  /* a diff names an entry that the table does not have */
+  HEDDLE_REASON_GRID_ITEMS = 0x2a,  /* a grid of more than 4294967295 work-items */
   HEDDLE_REASON_GROUP_SEGMENT = 0x32,  /* a workgroup takes more shared memory than a CTA can have */
   HEDDLE_REASON_PRIVATE_SEGMENT = 0x33,  /* a work-item takes more private memory than a thread can have */
   HEDDLE_REASON_THREAD_REGISTERS = 0x34,  /* the kernel has more registers per thread than a thread can have */
@@ -442,6 +446,8 @@ enum heddle_queue_state {
   X(11, "a diff runs past the 31 half-words of the packet") \
   X(12, "an 8-bit field of a diff has more bits") \
   X(13, "half-words behind the last diff are not 0") \
+  X(14, "bits of a diff header that mean nothing are set") \
+  X(15, "a diff changes fields that do not exist") \
   X(20, "a dispatch without dimensions") \
   X(21, "a workgroup size is 0") \
   X(22, "the size of an unused dimension is not 1") \
@@ -450,7 +456,7 @@ enum heddle_queue_state {
   X(25, "the grid has more workgroups than CTA ids can tell") \
   X(26, "kernarg is not aligned to 16 bytes") \
   X(27, "kernarg is in the host's memory, which SMs do not reach") \
-  X(28, "there is no such table entry: ref_num above 7") \
+  X(28, "there is no such table entry: ref_num is too large") \
   X(29, "an entry of the reference state table is empty") \
   X(30, "what lies in memory is not the table entry") \
   X(31, "a barrier-OR without a signal can never be satisfied") \
@@ -463,6 +469,8 @@ enum heddle_queue_state {
   X(38, "the clusters of the kernel object do not divide the grid") \
   X(39, "partial workgroups in a grid of clusters") \
   X(40, "the group segment is smaller than the kernel's static shared memory") \
+  X(41, "a diff names an entry that the table does not have") \
+  X(42, "a grid of more than 4294967295 work-items") \
   X(50, "a workgroup takes more shared memory than a CTA can have") \
   X(51, "a work-item takes more private memory than a thread can have") \
   X(52, "the kernel has more registers per thread than a thread can have") \

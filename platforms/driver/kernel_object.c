@@ -1,7 +1,7 @@
 #include "access.h"
 #include "heddle_packets.h"
 
-enum flag { FLAG_LOAD_BALANCING = 1, FLAG_LINEAR_MEMORY = 2, FLAG_CLUSTERS = 4 };
+enum flag { FLAG_LOAD_BALANCING = 1, FLAG_LINEAR_MEMORY = 2, FLAG_CLUSTERS = 4, FLAG_COOPERATIVE = 8 };
 
 static bool has_clusters(const struct heddle_kernel_object* object) {
   for (unsigned level = 0; level < HEDDLE_CLUSTER_LEVELS; ++level) {
@@ -15,6 +15,7 @@ static unsigned flags_of(const struct heddle_kernel_object* object) {
   unsigned flags = has_clusters(object) ? FLAG_CLUSTERS : 0;
   if (object->load_balancing) flags |= FLAG_LOAD_BALANCING;
   if (object->linear_memory) flags |= FLAG_LINEAR_MEMORY;
+  if (object->cooperative) flags |= FLAG_COOPERATIVE;
   return flags;
 }
 

@@ -30,7 +30,7 @@ void heddle_packet_kernel(struct heddle_packet* packet, const struct heddle_disp
 
 enum heddle_status heddle_packet_reference(struct heddle_packet* packet, const struct heddle_dispatch* dispatch,
                                            unsigned entry) {
-  if (entry >= HEDDLE_REFERENCE_ENTRIES) return HEDDLE_INVALID;
+  if (entry >= HEDDLE_MOST_ENTRIES) return HEDDLE_INVALID;
   dispatch_packet(packet, HEDDLE_PACKET_REFERENCE_DISPATCH, dispatch, entry);
   return HEDDLE_OK;
 }

@@ -11,15 +11,25 @@ void heddle_table_clear(struct heddle_table* table) { memset(table, 0, sizeof *t
 static bool fill_in(struct heddle_plan_options* options, const struct heddle_plan_options* given) {
   if (given == NULL) return false;
   *options = *given;
-  if (options->entries == 0) options->entries = 0xFF;
+  if (options->table_entries == 0) options->table_entries = HEDDLE_REFERENCE_ENTRIES;
+  if (options->table_entries > HEDDLE_MOST_ENTRIES) return false;
+  if (options->format.reference_bits == 0) options->format.reference_bits = 3;
+  if (options->format.vector_bits == 0) options->format.vector_bits = HEDDLE_DISPATCH_FIELDS;
+  if (options->format.reference_bits > 8 || options->format.vector_bits > 24) return false;
+  const uint32_t named = UINT32_C(1) << options->format.reference_bits; /* entries that a diff can name */
+  if (options->table_entries > named) options->table_entries = named;
+  const uint32_t all = UINT32_MAX >> (32 - options->table_entries);
+  if (options->entries == 0) options->entries = all;
+  options->entries &= all;
+  if (options->entries == 0) return false;
   if (options->window == 0) options->window = 64;
   if (options->beam == 0) options->beam = 8;
   return options->window <= MAX_WINDOW && options->beam <= MAX_BEAM;
 }
 
 static uint32_t buckets(uint32_t count) {
-  uint32_t size = 32;
-  while (size < 2 * (count + HEDDLE_REFERENCE_ENTRIES)) size *= 2;
+  uint32_t size = 128;
+  while (size < 2 * (count + HEDDLE_MOST_ENTRIES)) size *= 2;
   return size;
 }
 
@@ -37,7 +47,7 @@ static struct parts parts_of(uint32_t count, uint32_t beam) {
   struct parts parts;
   parts.search = rounded(plan_search_bytes(count, beam));
   parts.cache = rounded(sizeof(struct plan_cached) * PLAN_CACHE);
-  parts.same = rounded(sizeof(uint32_t) * ((size_t)count + HEDDLE_REFERENCE_ENTRIES));
+  parts.same = rounded(sizeof(uint32_t) * ((size_t)count + HEDDLE_MOST_ENTRIES));
   parts.table = sizeof(uint32_t) * (size_t)buckets(count);
   return parts;
 }
@@ -68,7 +78,7 @@ static bool are_same(const struct plan* plan, uint32_t a, uint32_t b) {
 static void find_same(const struct plan* plan, const struct plan_slots* slots, uint32_t* table) {
   const uint32_t mask = buckets(plan->count) - 1;
   for (uint32_t i = 0; i <= mask; ++i) table[i] = PLAN_NONE;
-  for (uint32_t id = 0; id < plan->count + HEDDLE_REFERENCE_ENTRIES; ++id) {
+  for (uint32_t id = 0; id < plan->count + HEDDLE_MOST_ENTRIES; ++id) {
     plan->same[id] = id;
     if (id >= plan->count && slots->id[id - plan->count] == PLAN_NONE) continue;
     uint32_t bucket = (uint32_t)hash_of(plan, id) & mask;
@@ -82,6 +92,16 @@ static bool scopes_exist(const struct heddle_kernel* kernels, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
     const uint8_t scopes = kernels[i].dispatch.scopes;
     if (scopes >> 5 != 0 || HEDDLE_ACQUIRE_OF(scopes) == 3 || HEDDLE_RELEASE_OF(scopes) == 3) return false;
+  }
+  return true;
+}
+
+static bool have_objects(const struct plan* plan) {
+  for (uint32_t i = 0; i < plan->count; ++i) {
+    if (plan->kernels[i].object == NULL) return false;
+  }
+  for (unsigned entry = 0; entry < plan->options.table_entries; ++entry) {
+    if ((plan->table->valid >> entry & 1) != 0 && plan->table->objects[entry] == NULL) return false;
   }
   return true;
 }
@@ -120,16 +140,26 @@ static void emit_single(const struct plan* plan, struct plan_slots* slots, const
   output->result->references += 1;
 }
 
+static bool append(const struct plan* plan, struct heddle_condensed* condensed, uint32_t kernel,
+                   const struct plan_diff* diff, const struct heddle_dispatch* values) {
+  if (!plan->options.format.stored) {
+    return heddle_condensed_append(condensed, diff->entry, diff->vector, values) == HEDDLE_OK;
+  }
+  struct heddle_stored stored;
+  heddle_stored_of(&stored, values, plan_object(plan, kernel));
+  return heddle_condensed_append_stored(condensed, diff->entry, diff->vector, &stored) == HEDDLE_OK;
+}
+
 static bool emit_condensed(const struct plan* plan, const struct plan_slots* slots, const struct output* output,
                            struct heddle_planned* planned) {
   const uint32_t last = planned->first + planned->kernels - 1;
   struct heddle_condensed condensed;
-  heddle_condensed_init(&condensed);
+  if (heddle_condensed_init_as(&condensed, &plan->options.format) != HEDDLE_OK) return false;
   for (uint32_t kernel = planned->first; kernel <= last; ++kernel) {
     const struct plan_diff diff = plan_write(plan, slots, planned->first, last, kernel);
     struct heddle_dispatch values = plan->kernels[kernel].dispatch;
     values.scopes = diff.scopes;
-    if (heddle_condensed_append(&condensed, diff.entry, diff.vector, &values) != HEDDLE_OK) return false;
+    if (!append(plan, &condensed, kernel, &diff, &values)) return false;
   }
   planned->packet = condensed.packet;
   output->result->condensed += 1;
@@ -160,11 +190,12 @@ static enum heddle_status emit(const struct plan* plan, struct plan_slots* slots
 }
 
 static void update(const struct plan* plan, const struct plan_slots* slots, struct heddle_table* table) {
-  for (unsigned entry = 0; entry < HEDDLE_REFERENCE_ENTRIES; ++entry) {
+  for (unsigned entry = 0; entry < plan->options.table_entries; ++entry) {
     const uint32_t id = slots->id[entry];
     if (id >= plan->count) continue; /* as before, or not ours */
     table->entries[entry] = as_sent(plan, id);
-    table->valid |= (uint8_t)(1u << entry);
+    table->objects[entry] = plan_object(plan, id);
+    table->valid |= UINT32_C(1) << entry;
   }
 }
 
@@ -172,10 +203,14 @@ enum heddle_status heddle_plan(const struct heddle_kernel* kernels, uint32_t cou
                                const struct heddle_plan_options* options, struct heddle_table* table, void* workspace,
                                size_t workspace_bytes, struct heddle_planned* packets, uint32_t capacity,
                                struct heddle_plan_result* result) {
-  struct plan plan = {kernels, count, table, {{0, 0, 0, 0, 0}, 0, false, false, false, 0, 0, 0},
-                      false,   false, NULL,  NULL};
+  struct plan plan;
+  memset(&plan, 0, sizeof plan);
+  plan.kernels = kernels;
+  plan.count = count;
+  plan.table = table;
   memset(result, 0, sizeof *result);
   if (count > MAX_KERNELS || !fill_in(&plan.options, options) || !scopes_exist(kernels, count)) return HEDDLE_INVALID;
+  if (plan.options.format.stored && !have_objects(&plan)) return HEDDLE_INVALID;
   if (count == 0) return HEDDLE_OK;
   if (workspace == NULL || ((uintptr_t)workspace & 7) != 0) return HEDDLE_INVALID;
   if (workspace_bytes < heddle_plan_workspace(count, options)) return HEDDLE_FULL;
@@ -186,7 +221,7 @@ enum heddle_status heddle_plan(const struct heddle_kernel* kernels, uint32_t cou
   for (unsigned i = 0; i < PLAN_CACHE; ++i) plan.cache[i].kernel = PLAN_NONE;
   plan.same = (uint32_t*)(void*)(memory + parts.search + parts.cache);
   struct plan_slots slots;
-  for (unsigned entry = 0; entry < HEDDLE_REFERENCE_ENTRIES; ++entry) {
+  for (unsigned entry = 0; entry < HEDDLE_MOST_ENTRIES; ++entry) {
     const bool usable = (table->valid & plan.options.entries) >> entry & 1;
     slots.id[entry] = usable ? count + entry : PLAN_NONE;
   }

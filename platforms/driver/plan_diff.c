@@ -5,6 +5,10 @@ const struct heddle_dispatch* plan_fields(const struct plan* plan, uint32_t id) 
   return id < plan->count ? &plan->kernels[id].dispatch : &plan->table->entries[id - plan->count];
 }
 
+const struct heddle_kernel_object* plan_object(const struct plan* plan, uint32_t id) {
+  return id < plan->count ? plan->kernels[id].object : plan->table->objects[id - plan->count];
+}
+
 uint8_t plan_scopes(const struct plan* plan, uint32_t id) {
   const uint8_t scopes = plan_fields(plan, id)->scopes;
   return (uint8_t)(scopes | (id < plan->count && plan->all_wait ? 1u : 0u));
@@ -28,9 +32,6 @@ bool plan_has_own_clean_up(const struct plan* plan, uint32_t kernel) {
 
 /* Whether a kernel may be behind others in the packet that begins with `first`. */
 bool plan_can_follow(const struct plan* plan, uint32_t first, uint32_t kernel) {
-  if (HEDDLE_ACQUIRE_OF(plan_scopes(plan, kernel)) != HEDDLE_FENCE_NONE && keeps(plan, kernel, HEDDLE_KEEP_ACQUIRE)) {
-    return false;
-  }
   /* It would wait for its neighbours only, while those before the packet may still run. */
   if (waits(plan, kernel)) return waits(plan, first);
   return plan->options.overlap || plan->none_wait;
@@ -52,11 +53,41 @@ struct role {
   uint8_t scopes; /* what the packet needs them to be */
 };
 
+static unsigned half_words_of(const struct plan* plan, unsigned vector) {
+  unsigned half_words = heddle_diff_header(&plan->options.format);
+  for (unsigned field = 0; field < HEDDLE_DISPATCH_FIELDS; ++field) {
+    if ((vector >> field & 1) == 0) continue;
+    half_words += plan->options.format.stored ? heddle_stored_half_words(field) : heddle_field_half_words(field);
+  }
+  return half_words;
+}
+
+/* Of all fields but scopes and signal, which have the same bits in both kinds of formats. */
+static bool inner_vector(const struct plan* plan, uint32_t kernel, uint32_t id, unsigned* vector) {
+  const unsigned outer = 1u << HEDDLE_FIELD_SCOPES | 1u << HEDDLE_FIELD_COMPLETION_SIGNAL;
+  *vector = 0;
+  if (plan->same[kernel] == plan->same[id]) return true;
+  uint16_t different = 0;
+  if (plan->options.format.stored) {
+    struct heddle_stored wanted, entry;
+    heddle_stored_of(&wanted, plan_fields(plan, kernel), plan_object(plan, kernel));
+    heddle_stored_of(&entry, plan_fields(plan, id), plan_object(plan, id));
+    if (!heddle_stored_different(&wanted, plan_object(plan, kernel), &entry, plan_object(plan, id), &different)) {
+      return false;
+    }
+  } else {
+    different = heddle_fields_different(plan_fields(plan, kernel), plan_fields(plan, id));
+  }
+  *vector = different & ~outer;
+  return true;
+}
+
 static struct plan_diff diff_from(const struct plan* plan, uint32_t kernel, uint32_t id, const struct role* role) {
   const struct heddle_dispatch* const wanted = plan_fields(plan, kernel);
   const struct heddle_dispatch* const entry = plan_fields(plan, id);
-  const unsigned outer = 1u << HEDDLE_FIELD_SCOPES | 1u << HEDDLE_FIELD_COMPLETION_SIGNAL;
-  unsigned vector = plan->same[kernel] == plan->same[id] ? 0 : heddle_fields_different(wanted, entry) & ~outer;
+  const struct plan_diff impossible = {0, 0, 0, PLAN_TOO_LONG};
+  unsigned vector = 0;
+  if (!inner_vector(plan, kernel, id, &vector)) return impossible;
   /* The signal of the entry is that of the packet's last kernel; another kernel has one only if its diff does. */
   const bool signal = role->last ? wanted->completion_signal != entry->completion_signal  //
                                  : wanted->completion_signal != 0;
@@ -65,10 +96,12 @@ static struct plan_diff diff_from(const struct plan* plan, uint32_t kernel, uint
   const uint8_t had = plan_scopes(plan, id);
   const uint8_t has = role->scopes;
   bool scopes = false;
+  const unsigned stored = HEDDLE_ACQUIRE_OF(had);
+  const unsigned acquire = HEDDLE_ACQUIRE_OF(has);
   if (role->first) {
-    scopes |= HEDDLE_ACQUIRE_OF(had) != HEDDLE_ACQUIRE_OF(has);
-  } else { /* any acquire of the entry lets it see what the kernels before it in the packet have written */
-    scopes |= HEDDLE_ACQUIRE_OF(had) == HEDDLE_FENCE_NONE && HEDDLE_ACQUIRE_OF(has) != HEDDLE_FENCE_NONE;
+    scopes |= stored != acquire;
+  } else { /* the acquire of the entry lets it see what the kernels before it in the packet have written: agent scope */
+    scopes |= (stored < HEDDLE_FENCE_AGENT ? stored : HEDDLE_FENCE_AGENT) < acquire;
   }
   if (role->first || plan->options.overlap) scopes |= HEDDLE_BARRIER_OF(had) != HEDDLE_BARRIER_OF(has);
   if (role->last) {
@@ -78,14 +111,16 @@ static struct plan_diff diff_from(const struct plan* plan, uint32_t kernel, uint
   }
   if (scopes) vector |= 1u << HEDDLE_FIELD_SCOPES;
 
-  struct plan_diff diff = {0, (uint16_t)vector, has, heddle_diff_half_words((uint16_t)vector)};
+  if ((uint32_t)vector >> plan->options.format.vector_bits != 0) return impossible;
+  struct plan_diff diff = {0, (uint16_t)vector, has, half_words_of(plan, vector)};
   return diff;
 }
 
 static struct plan_diff best_diff(const struct plan* plan, const struct plan_slots* slots, uint32_t kernel,
                                   const struct role* role) {
   struct plan_diff best = {0, 0, 0, PLAN_TOO_LONG};
-  for (unsigned entry = 0; entry < HEDDLE_REFERENCE_ENTRIES && best.half_words > 1; ++entry) {
+  const unsigned least = heddle_diff_header(&plan->options.format);
+  for (unsigned entry = 0; entry < plan->options.table_entries && best.half_words > least; ++entry) {
     if (slots->id[entry] == PLAN_NONE) continue;
     struct plan_diff diff = diff_from(plan, kernel, slots->id[entry], role);
     diff.entry = entry;
@@ -130,14 +165,21 @@ static struct role role_of(const struct plan* plan, uint32_t first, uint32_t ker
                            unsigned release) {
   const uint8_t own = plan_scopes(plan, kernel);
   struct role role = {kernel == first, last, 0};
-  if (!role.first) acquire = HEDDLE_ACQUIRE_OF(own);
+  if (!role.first) {
+    acquire = HEDDLE_ACQUIRE_OF(own);
+    /* The wider part of it comes before the packet; it still acquires what the kernels before it have written. */
+    if (acquire > HEDDLE_FENCE_AGENT && !keeps(plan, kernel, HEDDLE_KEEP_ACQUIRE)) acquire = HEDDLE_FENCE_AGENT;
+  }
   role.scopes = HEDDLE_SCOPES(HEDDLE_BARRIER_OF(own), acquire, release);
   return role;
 }
 
 static unsigned widest_acquire(const struct plan* plan, uint32_t first, uint32_t last) {
   unsigned acquire = HEDDLE_FENCE_NONE;
-  for (uint32_t i = first; i <= last; ++i) acquire = wider(acquire, HEDDLE_ACQUIRE_OF(plan_scopes(plan, i)));
+  for (uint32_t i = first; i <= last; ++i) {
+    if (i > first && keeps(plan, i, HEDDLE_KEEP_ACQUIRE)) continue; /* it comes before that kernel */
+    acquire = wider(acquire, HEDDLE_ACQUIRE_OF(plan_scopes(plan, i)));
+  }
   return acquire;
 }
 
@@ -157,7 +199,7 @@ unsigned plan_middle_half_words(const struct plan* plan, uint32_t kernel, uint32
 
 unsigned plan_best_middle(const struct plan* plan, const struct plan_slots* slots, uint32_t kernel) {
   unsigned best = PLAN_TOO_LONG;
-  for (unsigned entry = 0; entry < HEDDLE_REFERENCE_ENTRIES; ++entry) {
+  for (unsigned entry = 0; entry < plan->options.table_entries; ++entry) {
     if (slots->id[entry] == PLAN_NONE) continue;
     const unsigned half_words = plan_middle_half_words(plan, kernel, slots->id[entry]);
     if (half_words < best) best = half_words;

@@ -30,7 +30,7 @@ struct plan {
 };
 
 struct plan_slots {
-  uint32_t id[HEDDLE_REFERENCE_ENTRIES]; /* PLAN_NONE: empty, or not ours to use */
+  uint32_t id[HEDDLE_MOST_ENTRIES]; /* PLAN_NONE: empty, or not ours to use */
 };
 
 /* How a kernel is written in a condensed packet. */
@@ -50,6 +50,7 @@ struct plan_packet {
 
 /* plan_diff.c */
 const struct heddle_dispatch* plan_fields(const struct plan* plan, uint32_t id);
+const struct heddle_kernel_object* plan_object(const struct plan* plan, uint32_t id);
 uint8_t plan_scopes(const struct plan* plan, uint32_t id); /* as the packet or the entry has them */
 bool plan_has_own_clean_up(const struct plan* plan, uint32_t kernel);
 bool plan_can_follow(const struct plan* plan, uint32_t first, uint32_t kernel);
@@ -63,7 +64,7 @@ struct plan_diff plan_write(const struct plan* plan, const struct plan_slots* sl
 /* plan_search.c: what is done with each kernel. */
 enum plan_kind { PLAN_PLAIN = 0, PLAN_REFERENCE = 1, PLAN_OPEN = 2, PLAN_JOIN = 3 };
 #define PLAN_KIND(action) ((enum plan_kind)((action)&3u))
-#define PLAN_ENTRY(action) ((unsigned)(action) >> 2 & 7u)
+#define PLAN_ENTRY(action) ((unsigned)(action) >> 2 & 31u)
 size_t plan_search_bytes(uint32_t count, uint32_t beam);
 /* `actions`: one for each kernel. Returns the cost. */
 uint64_t plan_search(const struct plan* plan, const struct plan_slots* slots, void* workspace, uint8_t* actions);

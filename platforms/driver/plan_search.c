@@ -76,23 +76,22 @@ static void try_packet(struct search* search, struct state state, uint32_t first
   add(search, &state, kernel);
 }
 
-/* The entry that has the kernel already; HEDDLE_REFERENCE_ENTRIES: none. */
+/* The entry that has the kernel already; HEDDLE_MOST_ENTRIES: none. */
 static unsigned entry_with(const struct plan* plan, const struct plan_slots* slots, uint32_t kernel) {
-  unsigned entry = 0;
-  for (; entry < HEDDLE_REFERENCE_ENTRIES; ++entry) {
-    if (slots->id[entry] != PLAN_NONE && plan->same[slots->id[entry]] == plan->same[kernel]) break;
+  for (unsigned entry = 0; entry < plan->options.table_entries; ++entry) {
+    if (slots->id[entry] != PLAN_NONE && plan->same[slots->id[entry]] == plan->same[kernel]) return entry;
   }
-  return entry;
+  return HEDDLE_MOST_ENTRIES;
 }
 
 /* The entry whose contents are missed least in the window, if the kernel takes its place. */
 static unsigned entry_to_replace(const struct plan* plan, const struct plan_slots* slots, uint32_t kernel,
                                  uint64_t* future) {
-  uint64_t without[HEDDLE_REFERENCE_ENTRIES] = {0};
+  uint64_t without[HEDDLE_MOST_ENTRIES] = {0};
   const uint64_t end = (uint64_t)kernel + 1 + plan->options.window;
   for (uint32_t next = kernel + 1; next < plan->count && next < end; ++next) {
-    unsigned least = PLAN_TOO_LONG, second = PLAN_TOO_LONG, holder = HEDDLE_REFERENCE_ENTRIES;
-    for (unsigned entry = 0; entry < HEDDLE_REFERENCE_ENTRIES; ++entry) {
+    unsigned least = PLAN_TOO_LONG, second = PLAN_TOO_LONG, holder = HEDDLE_MOST_ENTRIES;
+    for (unsigned entry = 0; entry < plan->options.table_entries; ++entry) {
       if (slots->id[entry] == PLAN_NONE) continue;
       const unsigned half_words = plan_middle_half_words(plan, next, slots->id[entry]);
       if (half_words < least) {
@@ -105,15 +104,15 @@ static unsigned entry_to_replace(const struct plan* plan, const struct plan_slot
     }
     const unsigned stored = plan_middle_half_words(plan, next, kernel);
     const uint64_t usual = estimate(plan, next, stored < least ? stored : least);
-    for (unsigned entry = 0; entry < HEDDLE_REFERENCE_ENTRIES; ++entry) without[entry] += usual;
-    if (holder < HEDDLE_REFERENCE_ENTRIES) {
+    for (unsigned entry = 0; entry < plan->options.table_entries; ++entry) without[entry] += usual;
+    if (holder < HEDDLE_MOST_ENTRIES) {
       without[holder] += estimate(plan, next, stored < second ? stored : second) - usual;
     }
   }
-  unsigned best = HEDDLE_REFERENCE_ENTRIES;
-  for (unsigned entry = 0; entry < HEDDLE_REFERENCE_ENTRIES; ++entry) {
+  unsigned best = HEDDLE_MOST_ENTRIES;
+  for (unsigned entry = 0; entry < plan->options.table_entries; ++entry) {
     if ((plan->options.entries >> entry & 1) == 0) continue;
-    if (best == HEDDLE_REFERENCE_ENTRIES || without[entry] < without[best]) best = entry;
+    if (best == HEDDLE_MOST_ENTRIES || without[entry] < without[best]) best = entry;
   }
   *future = without[best];
   return best;
@@ -149,7 +148,7 @@ static void expand(struct search* search, const struct state* from, uint8_t pare
   add(search, &next, kernel);
 
   unsigned entry = entry_with(plan, &from->slots, kernel);
-  if (entry == HEDDLE_REFERENCE_ENTRIES) {
+  if (entry == HEDDLE_MOST_ENTRIES) {
     entry = entry_to_replace(plan, &from->slots, kernel, &next.future);
   } else if (costs->reference >= costs->plain) {
     return; /* storing it again gains nothing */
@@ -164,7 +163,7 @@ static void expand(struct search* search, const struct state* from, uint8_t pare
 static bool dominates(const struct plan* plan, const struct state* a, const struct state* b) {
   if (a->cost > b->cost || a->closable < b->closable) return false;
   if (b->first != PLAN_NONE && (a->first == PLAN_NONE || a->open > b->open || a->first < b->first)) return false;
-  for (unsigned entry = 0; entry < HEDDLE_REFERENCE_ENTRIES; ++entry) {
+  for (unsigned entry = 0; entry < plan->options.table_entries; ++entry) {
     const uint32_t in_a = a->slots.id[entry];
     const uint32_t in_b = b->slots.id[entry];
     if (in_a == in_b) continue;

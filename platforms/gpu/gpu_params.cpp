@@ -5,14 +5,13 @@
 #include <fmt/format.h>
 
 #include "arch/address_map.h"
-#include "arch/aql_packet.h"
 #include "arch/memory_op.h"
 #include "common/error.h"
 #include "common/param_table.h"
 #include "common/params.h"
 #include "cwd/cost_laws.h"
 #include "host/register_table.h"
-#include "protocol/host_packet.h"
+#include "packet/reference_table.h"
 #include "task/channel.h"
 
 namespace heddle::gpu {
@@ -102,8 +101,7 @@ gpc::CgaMemoryPool GpuParams::cga_memory() const {
 std::uint64_t GpuParams::reference_tables() const {
   const std::uint64_t top = cga_memory().base;
   if (packet.table == packet::TablePlace::scratch) return top;
-  const std::uint64_t bytes = std::uint64_t{protocol::kMaxQueues} * arch::kReferenceEntries * arch::kPacketBytes;
-  return top - std::min(top, bytes);
+  return top - std::min(top, packet::table_bytes(packet));
 }
 
 arch::LaunchMemory GpuParams::nested_memory() const {
@@ -190,6 +188,11 @@ void GpuParams::check() const {
   if (sm.nested.save == sm::SavePolicy::wanted && cwd.preemption != cwd::PreemptionMode::instruction) {
     throw InputError("gpu.sm.nested.save is wanted, and gpu.cwd.preemption is not instruction: nobody asks for slots",
                      "set gpu.cwd.preemption to instruction, or gpu.sm.nested.save to wait");
+  }
+  if (packet.entries > std::uint64_t{1} << packet.reference_bits) {
+    throw InputError(fmt::format("gpu.packet.entries is {}, and gpu.packet.reference_bits is {}: a diff can name {}",
+                                 packet.entries, packet.reference_bits, std::uint64_t{1} << packet.reference_bits),
+                     "raise reference_bits or lower entries");
   }
   if (sm.memory.l1_tag_latency > sm.memory.l1_latency) {
     throw InputError(fmt::format("gpu.sm.memory.l1_tag_latency is {}, but gpu.sm.memory.l1_latency is {}",

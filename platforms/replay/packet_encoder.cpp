@@ -54,6 +54,31 @@ void check_kernel(const arch::KernelRecord& kernel) {
   }
 }
 
+// As the host library has it.
+heddle_kernel_object host_object(const arch::KernelObject& object) {
+  heddle_kernel_object made{};
+  made.program = object.program;
+  made.threads_limit = object.threads_limit;
+  made.registers_per_thread = object.registers_per_thread;
+  made.static_shared = object.static_shared;
+  made.shortest = object.duration.min;
+  made.longest = object.duration.max;
+  const auto copy = [](std::uint16_t(&to)[3], const arch::Dim3& from) {
+    to[0] = static_cast<std::uint16_t>(from.x);
+    to[1] = static_cast<std::uint16_t>(from.y);
+    to[2] = static_cast<std::uint16_t>(from.z);
+  };
+  for (std::size_t i = 0; i < arch::kCgaLevels; ++i) copy(made.extents[i], object.cluster.extents[i]);
+  for (std::size_t i = 0; i < arch::kMaxFallbacks; ++i) copy(made.fallbacks[i], object.cluster.fallback[i]);
+  made.load_balancing = object.cluster.mode == arch::CgaMode::load_balancing;
+  made.linear_memory = object.cluster.linear_memory;
+  made.cooperative = object.cooperative;
+  made.raster_order = static_cast<heddle_raster_order>(object.raster.kind);
+  made.raster_tile[0] = object.raster.tile_x;
+  made.raster_tile[1] = object.raster.tile_y;
+  return made;
+}
+
 class Layout {
  public:
   Layout(const workload::Workload& workload, const PacketPlan& plan, Area& host, Area& device)
@@ -87,6 +112,7 @@ class Layout {
   void kernels(const std::vector<std::uint32_t>& codes) {
     std::map<arch::KernelObjectBytes, std::uint64_t> known;
     memory_.kernel_objects.resize(workload_.ops.size(), 0);
+    memory_.objects.resize(workload_.ops.size());
     for (std::size_t i = 0; i < workload_.ops.size(); ++i) {
       const Op& op = workload_.ops[i];
       if (op.kind != OpKind::kernel) continue;
@@ -106,6 +132,7 @@ class Layout {
         memory_.contents.push_back({found->second, {bytes.begin(), bytes.end()}});
       }
       memory_.kernel_objects[i] = found->second;
+      memory_.objects[i] = host_object(object);
     }
   }
 
@@ -160,20 +187,16 @@ class Layout {
   PacketMemory memory_;
 };
 
-constexpr std::uint8_t kAllEntries = 0xFF;
-
 std::uint16_t dimensions(const arch::KernelShape& kernel) {
   if (kernel.grid.z > 1 || kernel.block.z > 1) return 3;
   return kernel.grid.y > 1 || kernel.block.y > 1 ? 2 : 1;
 }
 
-// A table that all queues share has entries for eight of them.
-std::uint8_t entries_of(std::size_t queue, std::size_t queues, bool shared) {
-  if (!shared || queues == 1) return kAllEntries;
-  std::uint8_t entries = 0;
-  for (std::size_t e = queue; e < HEDDLE_REFERENCE_ENTRIES; e += queues) {
-    entries = static_cast<std::uint8_t>(entries | 1U << e);
-  }
+// A table that all queues share has entries for as many of them.
+std::uint32_t entries_of(std::size_t queue, std::size_t queues, const EncoderParams& params) {
+  if (!params.shared_table || queues == 1) return ~std::uint32_t{0} >> (32 - params.table_entries);
+  std::uint32_t entries = 0;
+  for (std::size_t e = queue; e < params.table_entries; e += queues) entries |= std::uint32_t{1} << e;
   return entries;
 }
 
@@ -214,7 +237,7 @@ PacketEncoder::PacketEncoder(const workload::Workload& workload, const PacketPla
     : workload_(workload), plan_(plan), memory_(memory), params_(params), queues_(plan.queues.size()) {
   for (std::size_t q = 0; q < queues_.size(); ++q) {
     heddle_table_clear(&queues_[q].table);
-    queues_[q].entries = entries_of(q, queues_.size(), params.shared_table);
+    queues_[q].entries = entries_of(q, queues_.size(), params);
   }
 }
 
@@ -319,7 +342,7 @@ void PacketEncoder::kernel(Queue& queue, std::size_t op, std::deque<PreparedPack
   const bool refers = params_.options.format == PacketFormat::reference && queue.entries != 0;
   if (refers && queue.stored.count(dispatch.kernel_object) == 0) {
     std::vector<unsigned> entries;
-    for (unsigned e = 0; e < HEDDLE_REFERENCE_ENTRIES; ++e) {
+    for (unsigned e = 0; e < params_.table_entries; ++e) {
       if ((queue.entries >> e & 1U) != 0) entries.push_back(e);
     }
     const unsigned entry = entries[queue.stored.size() % entries.size()];
@@ -331,12 +354,17 @@ void PacketEncoder::kernel(Queue& queue, std::size_t op, std::deque<PreparedPack
 
 void PacketEncoder::condensed(Queue& queue, const std::vector<std::size_t>& ops, std::deque<PreparedPacket>& out) {
   std::vector<heddle_kernel> kernels(ops.size());
-  for (std::size_t i = 0; i < ops.size(); ++i) kernels[i].dispatch = dispatch_of(ops[i]);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    kernels[i].dispatch = dispatch_of(ops[i]);
+    kernels[i].object = &memory_.objects[ops[i]];
+  }
   signal(kernels.back().dispatch, ops.back());
   heddle_plan_options options{};
   options.costs = params_.costs;
   options.overlap = params_.overlap;
   options.entries = queue.entries;
+  options.format = params_.format;
+  options.table_entries = params_.table_entries;
   const auto count = static_cast<std::uint32_t>(kernels.size());
   const std::size_t bytes = heddle_plan_workspace(count, &options);
   HEDDLE_CHECK(bytes > 0, "the planner takes no such list");

@@ -61,6 +61,7 @@ struct PacketMemory {
   std::vector<std::uint64_t>
       queue_signals;  // handles, by queue: of packets that nobody waits for; kManySignals at first
   std::vector<std::uint64_t> kernel_objects;  // by operation
+  std::vector<heddle_kernel_object> objects;  // what lies there, by operation; without names
   std::vector<std::uint64_t> kernargs;        // by operation; 0: none
   Scratch scratch;
   std::vector<MemoryWrite> contents;  // when the run begins
@@ -87,8 +88,10 @@ struct PreparedPacket {
 struct EncoderParams {
   workload::PacketOptions options;
   heddle_plan_costs costs{};
-  bool overlap = false;       // the machine overlaps the kernels of a condensed packet
-  bool shared_table = false;  // one reference state table for all queues
+  bool overlap = false;         // the machine overlaps the kernels of a condensed packet
+  bool shared_table = false;    // one reference state table for all queues
+  heddle_diff_format format{};  // of its condensed packets; all 0: that of the text
+  unsigned table_entries = HEDDLE_REFERENCE_ENTRIES;
 };
 
 class PacketEncoder {
@@ -108,7 +111,7 @@ class PacketEncoder {
  private:
   struct Queue {
     heddle_table table{};
-    std::uint8_t entries = 0;                       // bit = table entry that it may use; 0: none
+    std::uint32_t entries = 0;                      // bit = table entry that it may use; 0: none
     std::map<std::uint64_t, std::uint32_t> stored;  // reference packets so far, by kernel object
     std::uint64_t counted = 0;
   };

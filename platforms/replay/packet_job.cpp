@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "gpu/gpu.h"
 #include "packet/packet_processor.h"
+#include "packet/packet_work.h"
 #include "protocol/packet_task.h"
 #include "replay/device_memory.h"
 
@@ -22,16 +23,19 @@ std::uint32_t count_of(const std::vector<Job>& jobs) {
 
 heddle_plan_costs costs_of(const gpu::GpuParams& gpu, const SubmissionParams& host, workload::SignalFor signals) {
   const packet::PacketParams& p = gpu.packet;
+  const double cycle = 1 / gpu.machine.clock;
+  const packet::DecodeCosts decode = packet::decode_costs(p, cycle);
+  const double clean_up = packet::WorkRates(p, cycle).ns(packet::work_of_clean_up(true));
   const bool system = signals == workload::SignalFor::each;
   const auto whole = [](double ns) { return static_cast<std::uint32_t>(std::min(ns, 4e9)); };
   const double signal = 2 * gpu.hub.link_latency + host.memory_latency;
-  const double each = (system ? signal : 0) + host.enqueue + p.clean_up;
+  const double each = (system ? signal : 0) + host.enqueue + clean_up;
   heddle_plan_costs costs{};
-  costs.plain = whole(each + p.decode_plain);
-  costs.reference = whole(each + p.decode_reference);
-  costs.condensed = whole(each + p.decode_condensed);
-  costs.diff = whole(p.decode_diff);
-  costs.own_clean_up = whole(signal + p.clean_up);
+  costs.plain = whole(each + decode.plain);
+  costs.reference = whole(each + decode.reference);
+  costs.condensed = whole(each + decode.condensed);
+  costs.diff = whole(decode.diff);
+  costs.own_clean_up = whole(signal + clean_up);
   return costs;
 }
 
@@ -78,7 +82,9 @@ double packet_path_ns(const gpu::Gpu& gpu, const SubmissionParams& host, const w
   ns += cycles(params.host.doorbell);
   ns += options.queues == workload::QueuePlace::host ? 2 * params.hub.link_latency + host.memory_latency
                                                      : cycles(Cycle{2} * params.hub.latency);
-  ns += params.packet.decode_plain + params.packet.dispatch;
+  const double cycle = cycles(1);
+  ns += packet::decode_costs(params.packet, cycle).plain;
+  ns += packet::WorkRates(params.packet, cycle).ns(packet::work_of_dispatch());
   return ns + cycles(params.start_path());
 }
 
@@ -112,6 +118,10 @@ std::unique_ptr<PacketSubmitter> PacketJobs::add(const Job& job, gpu::Gpu& gpu, 
   setup.encoder.costs = costs_of(params, params_, job.packets->signals);
   setup.encoder.overlap = params.packet.condensed == packet::CondensedOrder::overlap;
   setup.encoder.shared_table = params.packet.table_owner == packet::TableOwner::agent;
+  setup.encoder.format.reference_bits = params.packet.reference_bits;
+  setup.encoder.format.vector_bits = params.packet.vector_bits;
+  setup.encoder.format.stored = params.packet.diff == arch::DiffOf::stored;
+  setup.encoder.table_entries = params.packet.entries;
   setup.params = params_;
   setup.submit_queue = params.task.submit_queue;
   const Clock& clock = gpu.domain().clock();

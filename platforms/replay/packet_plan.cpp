@@ -172,9 +172,10 @@ constexpr std::array<const char*, kParts> kTexts{
 // Where a part begins and ends, with nothing out of order.
 std::array<double, kParts + 1> bounds_of(const PacketLaunch& launch) {
   std::array<double, kParts + 1> bounds = launch.times;
-  constexpr auto kDecoded = static_cast<std::size_t>(Part::dispatch);
+  // Of what comes before its dispatch, a later kernel of a condensed packet has only a fence of its own.
+  constexpr auto kReady = static_cast<std::size_t>(Part::decode);
   if (launch.kernel > 0) {
-    for (std::size_t i = 0; i < kDecoded; ++i) bounds[i] = bounds[kDecoded];
+    for (std::size_t i = 0; i < kReady; ++i) bounds[i] = bounds[kReady];
   }
   for (std::size_t i = 1; i < bounds.size(); ++i) bounds[i] = std::max(bounds[i], bounds[i - 1]);
   return bounds;

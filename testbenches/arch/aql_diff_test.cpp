@@ -1,9 +1,10 @@
 // Diffs of condensed packets: fields, half-words, limits.
+#include "arch/aql_diff.h"
+
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "arch/aql_packet.h"
 #include "common/error.h"
 #include "packet/packet_oracle.h"
 #include "support/random.h"
@@ -215,6 +216,97 @@ TEST_CASE("byte 1 of a condensed packet counts kernels: it has no scopes", "[pac
     CHECK(result.kernels == kernels);
     for (std::uint32_t i = 0; i < kernels; ++i) CHECK(result.diffs[i].reference == 3);
   }
+}
+
+TEST_CASE("other widths: headers of one half-word or two, entries and vectors of other sizes", "[packet][PKT-13]") {
+  struct Width {
+    std::uint32_t reference, vector, half_words;
+  };
+  for (const Width& width : {Width{3, 13, 1}, Width{4, 12, 1}, Width{1, 1, 1}, Width{4, 13, 2}, Width{8, 24, 2}}) {
+    CAPTURE(width.reference, width.vector);
+    const DiffFormat format{DiffOf::packet, width.reference, width.vector};
+    CHECK(format.header_half_words() == width.half_words);
+    WrittenDiff diff;
+    diff.reference = (1U << width.reference) - 1;
+    diff.vector = ((1U << std::min(13U, width.vector)) - 1) & 0x0861;
+    diff.values[0] = 0x12;
+    diff.values[5] = 0x8765'4321;
+    diff.values[6] = 0x1234'5678;
+    diff.values[11] = 0xFEDC'BA98'7654'3210;
+    CondensedPacket packet;
+    std::uint32_t used = 0;
+    REQUIRE(append(packet, used, format, diff));
+    const PacketBytes bytes = encode(packet);
+    const std::uint64_t header = diff.reference | std::uint64_t{diff.vector} << width.reference;
+    for (std::uint32_t i = 0; i < 2 * width.half_words; ++i) CHECK(bytes[2 + i] == (header >> 8 * i & 0xFF));
+    CHECK(bytes[2 + 2 * width.half_words] == 0x12);
+    WrittenDiffs diffs;
+    std::uint32_t kernels = 0;
+    REQUIRE(decode(bytes, format, diffs, kernels).ok());
+    CHECK(kernels == 1);
+    CHECK(diffs[0].reference == diff.reference);
+    CHECK(diffs[0].vector == diff.vector);
+    CHECK(diffs[0].half_words == used);
+    for (std::uint32_t field = 0; field < kDispatchFields; ++field) {
+      CHECK(diffs[0].values[field] == (diff.has(field) ? diff.values[field] : 0));
+    }
+    WrittenDiff first;
+    REQUIRE(decode_first(bytes, format, first).ok());
+    CHECK(first.vector == diff.vector);
+    // Bits that mean nothing, and fields that do not exist.
+    for (std::uint32_t bit = width.reference; bit < 16 * width.half_words; ++bit) {
+      PacketBytes odd = packet_of(1, {});
+      odd[2 + bit / 8] = static_cast<std::uint8_t>(1U << bit % 8);
+      const bool means = bit - width.reference < std::min(13U, width.vector);
+      CHECK(decode(odd, format, diffs, kernels).ok() == means);
+      CHECK(decode_first(odd, format, first).ok() == means);
+    }
+    diff.reference = 1U << width.reference;
+    CHECK_THROWS_AS(append(packet, used, format, diff), CheckFailed);
+    diff.reference = 0;
+    diff.vector = 1U << std::min(13U, width.vector);
+    CHECK_THROWS_AS(append(packet, used, format, diff), CheckFailed);
+  }
+}
+
+TEST_CASE("a header of two half-words ends with the packet", "[packet][PKT-13]") {
+  const DiffFormat format{DiffOf::packet, 8, 24};
+  WrittenDiff same;
+  CondensedPacket packet;
+  std::uint32_t used = 0;
+  for (int i = 0; i < 15; ++i) REQUIRE(append(packet, used, format, same));
+  CHECK_FALSE(append(packet, used, format, same));  // one half-word is left
+  CHECK(used == 30);
+  WrittenDiffs diffs;
+  std::uint32_t kernels = 0;
+  REQUIRE(decode(encode(packet), format, diffs, kernels).ok());
+  CHECK(kernels == 15);
+  packet.kernels = 16;
+  CHECK(decode(encode(packet), format, diffs, kernels).status == HsaStatus::invalid_packet_format);
+  CHECK(kernels == 15);
+}
+
+TEST_CASE("fields of the stored information and their sizes", "[packet][PKT-13]") {
+  const DiffFormat format{DiffOf::stored, 3, 13};
+  const std::vector<std::uint32_t> bits{8, 16, 16, 16, 32, 16, 16, 16, 32, 32, 32, 64, 64};
+  for (std::uint32_t field = 0; field < kDispatchFields; ++field) {
+    CAPTURE(field);
+    CHECK(bits_of_field(DiffOf::stored, field) == bits[field]);
+    CHECK(half_words_of(DiffOf::stored, field) == (bits[field] + 15) / 16);
+    WrittenDiff diff;
+    diff.reference = 2;
+    diff.vector = 1U << field;
+    diff.values[field] = ~std::uint64_t{0} >> (64 - bits[field]);
+    CondensedPacket packet;
+    std::uint32_t used = 0;
+    REQUIRE(append(packet, used, format, diff));
+    CHECK(used == 1 + half_words_of(DiffOf::stored, field));
+    WrittenDiffs diffs;
+    std::uint32_t kernels = 0;
+    REQUIRE(decode(encode(packet), format, diffs, kernels).ok());
+    CHECK(diffs[0].values[field] == diff.values[field]);
+  }
+  CHECK_THROWS_AS(bits_of_field(DiffOf::stored, 13), CheckFailed);
 }
 
 }  // namespace arch_aql_diff_test

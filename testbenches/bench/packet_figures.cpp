@@ -1,6 +1,7 @@
 // The figures of docs/results/packets.md, all from one run: what a launch by a packet costs, and what reference and
 // condensed packets save. They are simulated, so they are the same on every computer. Prints Markdown; fails where the
 // published figure is missed by more than 5 %.
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +14,8 @@
 
 #include "cli/machines.h"
 #include "import/recordings.h"
+#include "packet/packet_log.h"
+#include "packet/packet_work.h"
 #include "replay/simulation.h"
 
 int sc_main(int, char**) { return 0; }
@@ -36,16 +39,21 @@ struct Run {
   replay::Parts parts{};                         // us, that lie behind each other
   std::map<std::string, replay::Parts> by_name;  // us
   std::map<std::string, std::size_t> count;
+  std::map<arch::PacketType, std::pair<double, std::size_t>> decode;  // ns in all, of as many packets
+  std::map<std::string, double> counted;                              // what the packet processor has done
 };
+constexpr std::array<const char*, 6> kCounted{"work.bytes", "work.half_words", "work.checks",
+                                              "objects",    "table.reads",     "table.writes"};
 
 double of(const replay::Parts& parts, Part part) { return parts[static_cast<std::size_t>(part)]; }
 
-Run run(const gpu::GpuParams& params, const workload::Workload& workload, const PacketOptions& packets) {
+Run run(const gpu::GpuParams& params, const workload::Workload& workload, const PacketOptions& packets,
+        replay::Pace pace = replay::Pace::asap) {
   replay::Job job;
   job.instance = "gpu0";
   job.params = params;
   job.workload = &workload;
-  job.pace = replay::Pace::asap;
+  job.pace = pace;
   job.packets = packets;
   const replay::SimulationResult result = replay::simulate({job}, {});
   const replay::JobResult& done = result.jobs.front();
@@ -62,11 +70,19 @@ Run run(const gpu::GpuParams& params, const workload::Workload& workload, const 
       run.by_name[name][p] += own[i][p] / 1e3;
     }
     ++run.count[name];
-    if (launch.kernel == 0) ++run.packets;
+    if (launch.kernel == 0) {
+      ++run.packets;
+      auto& [sum, packets_of_type] = run.decode[launch.type];
+      sum += launch.part_ns(Part::decode);
+      ++packets_of_type;
+    }
     first = std::min(first, launch.times.front());
     last = std::max(last, launch.times.back());
   }
   run.launches = own.size();
+  for (const char* what : kCounted) {
+    run.counted[what] = done.observation->stats.value(std::string("gpu0.packet.") + what);
+  }
   run.span = (last - first) / 1e3;
   return run;
 }
@@ -220,6 +236,35 @@ void ways_to_submit() {
   print(fmt::format("| completions that waited for the host's link, of 300 | | | {:.0f} |\n", tmdqs.waits));
 }
 
+void counted_table(const std::vector<std::pair<std::string, Run>>& runs) {
+  print("\nWhat the packet processor does, per kernel:\n\n| packets |");
+  for (const char* what : kCounted) print(fmt::format(" `{}` |", what));
+  print(" steps |\n| --- |");
+  for (std::size_t i = 0; i <= kCounted.size(); ++i) print(" ---: |");
+  print("\n");
+  const packet::WorkRates rates(packet::PacketParams(), 1);
+  for (const auto& [name, r] : runs) {
+    print(fmt::format("| {} |", name));
+    const auto kernels = static_cast<double>(r.launches);
+    for (const char* what : kCounted) print(fmt::format(" {:.2f} |", r.counted.at(what) / kernels));
+    const packet::PacketWork work{static_cast<std::uint64_t>(r.counted.at("work.bytes")),
+                                  static_cast<std::uint64_t>(r.counted.at("work.half_words")),
+                                  static_cast<std::uint64_t>(r.counted.at("work.checks"))};
+    print(fmt::format(" {:.1f} |\n", static_cast<double>(rates.steps(work)) / kernels));
+  }
+}
+
+void decode_table(const std::vector<std::pair<std::string, Run>>& runs) {
+  print("\nFrom its turn until it is decoded, with the acquire fence, mean of the packets of a kind:\n\n");
+  print("| packets | kind | number | decode |\n| --- | --- | ---: | ---: |\n");
+  for (const auto& [name, r] : runs) {
+    for (const auto& [type, sum] : r.decode) {
+      print(fmt::format("| {} | {} | {} | {:.0f} ns |\n", name, packet::packet_text(type), sum.second,
+                        sum.first / static_cast<double>(sum.second)));
+    }
+  }
+}
+
 void task_graphs(std::uint32_t iterations) {
   print(fmt::format(
       "\n## The task graph\n\nLTimes, Scattering, Source, LPlusTimes, Sweep, Population, {} times, on `h100-sxm`:\n\n",
@@ -245,17 +290,29 @@ void task_graphs(std::uint32_t iterations) {
     line(format == PacketFormat::plain ? "plain, `--signals needed`" : "condensed, `--signals needed`",
          run(machine("h100-sxm"), w, needed));
   }
-  line("condensed, table in memory",
-       run(machine("h100-sxm", {"gpu.packet.table=memory"}), w, as(PacketFormat::condensed)));
   PacketOptions device = as(PacketFormat::plain);
   device.queues = workload::QueuePlace::device;
   line("plain, queue in device memory", run(machine("h100-sxm"), w, device));
   device.format = PacketFormat::condensed;
   line("condensed, queue in device memory", run(machine("h100-sxm"), w, device));
+  const auto set = [&](const std::string& name, const std::vector<std::string>& sets) {
+    line(name, run(machine("h100-sxm", sets), w, as(PacketFormat::condensed)));
+  };
+  set("condensed, `table=memory`", {"gpu.packet.table=memory"});
+  set("condensed, `diff=stored`", {"gpu.packet.diff=stored"});
+  set("condensed, 4 entries, 2 and 14 bits",
+      {"gpu.packet.entries=4", "gpu.packet.reference_bits=2", "gpu.packet.vector_bits=14"});
+  set("condensed, 16 entries, 4 and 12 bits",
+      {"gpu.packet.entries=16", "gpu.packet.reference_bits=4", "gpu.packet.vector_bits=12"});
+  const std::vector<std::string> general{"gpu.packet.circuit=general"};
+  line("plain, `circuit=general`", run(machine("h100-sxm", general), w, as(PacketFormat::plain)));
+  set("condensed, `circuit=general`", general);
+  counted_table(runs);
+  decode_table(runs);
   parts_table(runs);
 }
 
-void sensitivity(std::uint32_t iterations) {
+void lengths(std::uint32_t iterations) {
   print(
       "\n## Sensitivity\n\nKernels of other lengths (as a multiple of those above; the mean is the mean execution time "
       "of a kernel):\n\n");
@@ -268,20 +325,37 @@ void sensitivity(std::uint32_t iterations) {
                       of(plain.parts, Part::execution) / static_cast<double>(plain.launches), plain.span,
                       condensed.span, 100 * (1 - condensed.span / plain.span)));
   }
-  print("\nPackets of other costs (all of `gpu.packet`'s times, and the way to the host's memory):\n\n");
-  print("| costs | plain | reference | condensed | saved by condensed |\n| ---: | ---: | ---: | ---: | ---: |\n");
+}
+
+// Each rate by itself.
+void rates(std::uint32_t iterations) {
+  print(fmt::format("\nOther rates, each by itself, {} iterations:\n\n", iterations));
+  print("| rate | plain | reference | condensed | saved by condensed |\n| --- | ---: | ---: | ---: | ---: |\n");
   const workload::Workload w = task_graph(iterations);
-  for (const double factor : {0.25, 0.5, 1.0, 2.0, 4.0}) {
-    gpu::GpuParams params = machine("h100-sxm");
-    packet::PacketParams& p = params.packet;
-    for (double* cost : {&p.decode_plain, &p.decode_reference, &p.decode_condensed, &p.decode_diff, &p.decode_other,
-                         &p.dispatch, &p.clean_up, &params.hub.link_latency}) {
-      *cost *= factor;
-    }
+  const auto line = [&](const std::string& name, const std::vector<std::string>& sets) {
+    const gpu::GpuParams params = machine("h100-sxm", sets);
     double spans[3] = {};
     for (std::size_t i = 0; i < 3; ++i) spans[i] = run(params, w, as(kFormats[i].second)).span;
-    print(fmt::format("| x {} | {:.1f} us | {:.1f} us | {:.1f} us | {:.1f} % |\n", factor, spans[0], spans[1], spans[2],
+    print(fmt::format("| {} | {:.1f} us | {:.1f} us | {:.1f} us | {:.1f} % |\n", name, spans[0], spans[1], spans[2],
                       100 * (1 - spans[2] / spans[0])));
+  };
+  const packet::PacketParams usual = machine("h100-sxm").packet;
+  line("as they are", {});
+  for (const double factor : {0.0, 0.25, 0.5, 2.0, 4.0}) {
+    line(fmt::format("`step` x {}", factor), {fmt::format("gpu.packet.step={}", usual.step * factor)});
+  }
+  for (const std::uint32_t bytes : {1U, 4U, 32U, 128U}) {
+    line(fmt::format("`step_bytes` {}", bytes), {fmt::format("gpu.packet.step_bytes={}", bytes)});
+  }
+  for (const std::uint32_t count : {4U, 16U}) {
+    line(fmt::format("`step_checks` {}", count), {fmt::format("gpu.packet.step_checks={}", count)});
+  }
+  line("`step_half_words` 4", {"gpu.packet.step_half_words=4"});
+  line("`table_bits` 32", {"gpu.packet.table_bits=32"});
+  line("`table_latency` 100", {"gpu.packet.table_latency=100"});
+  for (const double factor : {0.25, 4.0}) {
+    const double link = machine("h100-sxm").hub.link_latency * factor;
+    line(fmt::format("`gpu.hub.link_latency` x {}", factor), {fmt::format("gpu.hub.link_latency={}", link)});
   }
 }
 
@@ -304,21 +378,28 @@ void recorded(const std::string& path) {
   const double span = static_cast<double>(end) / 1e3;
   print(fmt::format(
       "{}: {} kernels. In the recording its operations run for {:.0f} us of {:.0f} us ({:.1f} %): the host's calls are "
-      "apart.\nSubmitted as fast as the order of streams allows, on `h100-sxm`:\n\n",
+      "apart.\nOn `h100-sxm`, as fast as the order of streams allows, and at the recorded pace:\n\n",
       std::filesystem::path(path).filename().string(), recording.kernels(), busy, span, 100 * busy / span));
   print(
-      "| packets | packets | time | execution | launch overhead | against plain |\n| --- | ---: | ---: | ---: | ---: | "
-      "---: |\n");
-  double plain = 0;
-  for (const auto& [name, format] : kFormats) {
-    const Run r = run(params, w, as(format, 64));
-    if (plain == 0) plain = r.span;
-    double overhead = 0;
-    for (std::size_t p = 0; p < replay::kParts; ++p) {
-      if (static_cast<Part>(p) != Part::execution) overhead += r.parts[p];
+      "| pace | packets | packets | time | execution | launch overhead | against plain |\n| --- | --- | ---: | ---: | "
+      "---: | ---: | ---: |\n");
+  for (const replay::Pace pace : {replay::Pace::asap, replay::Pace::recorded}) {
+    std::vector<std::pair<std::string, Run>> runs;
+    for (const auto& [name, format] : kFormats) {
+      runs.emplace_back(name, run(params, w, as(format, 64), pace));
+      const Run& r = runs.back().second;
+      double overhead = 0;
+      for (std::size_t p = 0; p < replay::kParts; ++p) {
+        if (static_cast<Part>(p) != Part::execution) overhead += r.parts[p];
+      }
+      print(fmt::format("| {} | {} | {} | {:.0f} us | {:.0f} us | {:.1f} % | {:+.1f} % |\n",
+                        pace == replay::Pace::asap ? "as fast as order allows" : "recorded", name, r.packets, r.span,
+                        of(r.parts, Part::execution), 100 * overhead / r.span,
+                        100 * (r.span / runs.front().second.span - 1)));
     }
-    print(fmt::format("| {} | {} | {:.0f} us | {:.0f} us | {:.1f} % | {:+.1f} % |\n", name, r.packets, r.span,
-                      of(r.parts, Part::execution), 100 * overhead / r.span, 100 * (r.span / plain - 1)));
+    if (pace == replay::Pace::asap) continue;
+    counted_table(runs);
+    decode_table(runs);
   }
 }
 
@@ -329,7 +410,8 @@ int main(int argc, char** argv) {
   const bool good = empty_kernels();
   ways_to_submit();
   task_graphs(quick ? 10 : 100);
-  sensitivity(quick ? 3 : 100);
+  lengths(quick ? 3 : 100);
+  rates(quick ? 2 : 30);
   if (!quick) recorded(std::string(HEDDLE_TRACES_DIR) + "/h100_qwen1.5_0.5b_inference_trim.json.gz");
   if (!good) print("\nThe published figure is missed by more than 5 %.\n");
   return good ? 0 : 1;

@@ -131,6 +131,16 @@ TEST_CASE("mistakes in a scenario are refused with file and line", "[cli]") {
   CHECK(std::filesystem::exists(dir.file("o/stats.json")));
 }
 
+TEST_CASE("a table with more entries than a diff can name is refused", "[cli][PKT-13]") {
+  const TempDir dir;
+  dir.write("s.yaml", kSmallScenario);
+  refused(dir, {"run", "s.yaml", "--set", "gpu.packet.entries=16"},
+          {"gpu.packet.entries is 16", "gpu.packet.reference_bits is 3", "a diff can name 8"});
+  const Finished more = heddle_in(
+      dir, {"run", "s.yaml", "--set", "gpu.packet.entries=16", "--set", "gpu.packet.reference_bits=4", "--out", "o"});
+  CHECK(more.status == 0);
+}
+
 TEST_CASE("a kernel larger than an SM is refused by name", "[cli]") {
   const TempDir dir;
   dir.write("s.yaml", R"(heddle: 1

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/aql_diff.h"
 #include "arch/kernel_object.h"
 #include "driver/dispatches.h"
 
@@ -25,7 +26,7 @@ TEST_CASE("kernel and reference dispatches have the bytes of the model", "[drive
     heddle_packet packet;
     heddle_packet_kernel(&packet, &dispatch);
     CHECK(bytes_of(packet) == arch::encode(arch::KernelDispatch{as_model(dispatch), 0, 0}));
-    const std::uint32_t entry = random.below(8);
+    const std::uint32_t entry = random.below(32);
     REQUIRE(heddle_packet_reference(&packet, &dispatch, entry) == HEDDLE_OK);
     const arch::KernelDispatch wanted{as_model(dispatch), static_cast<std::uint16_t>(entry), 0};
     CHECK(bytes_of(packet) == arch::encode(wanted, arch::PacketType::reference_dispatch));
@@ -35,7 +36,7 @@ TEST_CASE("kernel and reference dispatches have the bytes of the model", "[drive
   }
   heddle_packet packet;
   const heddle_dispatch dispatch{};
-  CHECK(heddle_packet_reference(&packet, &dispatch, 8) == HEDDLE_INVALID);
+  CHECK(heddle_packet_reference(&packet, &dispatch, HEDDLE_MOST_ENTRIES) == HEDDLE_INVALID);
 }
 
 TEST_CASE("offsets of a kernel dispatch are those of the HSA specification", "[driver][PKT-03]") {
@@ -163,6 +164,120 @@ TEST_CASE("condensed packets have the bytes of the model", "[driver][PKT-06]") {
   CHECK(heddle_condensed_append(&condensed, 8, 0, &values) == HEDDLE_INVALID);
   CHECK(heddle_condensed_append(&condensed, 0, 0x2000, &values) == HEDDLE_INVALID);
   CHECK(heddle_field_half_words(13) == 0);
+}
+
+TEST_CASE("condensed packets of other formats have the bytes of the model", "[driver][PKT-13]") {
+  HEDDLE_RANDOM(dice);
+  Random random(dice.next());
+  for (int round = 0; round < 2000; ++round) {
+    heddle_diff_format its{random.between(1, 8), random.between(1, 24), random.chance(50)};
+    const arch::DiffOf of = its.stored ? arch::DiffOf::stored : arch::DiffOf::packet;
+    const arch::DiffFormat format{of, its.reference_bits, its.vector_bits};
+    CHECK(heddle_diff_header(&its) == format.header_half_words());
+    heddle_condensed ours;
+    REQUIRE(heddle_condensed_init_as(&ours, &its) == HEDDLE_OK);
+    arch::CondensedPacket model;
+    std::uint32_t used = 0;
+    for (int kernel = 0; kernel < 20; ++kernel) {
+      arch::WrittenDiff diff;
+      diff.reference = random.below(1U << std::min(5U, its.reference_bits));
+      diff.vector = static_cast<std::uint32_t>(random.next() & random.next() & random.next()) &
+                    ((1U << std::min(13U, its.vector_bits)) - 1);
+      const heddle_dispatch dispatch = random_dispatch(random);
+      heddle_kernel_object object{};
+      object.program = static_cast<std::uint32_t>(random.next());
+      object.registers_per_thread = static_cast<std::uint32_t>(random.next());
+      heddle_stored stored{};
+      heddle_stored_of(&stored, &dispatch, &object);
+      for (std::uint32_t field = 0; field < arch::kDispatchFields; ++field) {
+        diff.values[field] = its.stored ? stored.values[field] : heddle_field_get(&dispatch, field);
+        const std::uint32_t half_words = its.stored ? heddle_stored_half_words(field) : heddle_field_half_words(field);
+        CHECK(half_words == arch::half_words_of(of, field));
+      }
+      const auto vector = static_cast<std::uint16_t>(diff.vector);
+      const bool fits = arch::append(model, used, format, diff);
+      const heddle_status status = its.stored ? heddle_condensed_append_stored(&ours, diff.reference, vector, &stored)
+                                              : heddle_condensed_append(&ours, diff.reference, vector, &dispatch);
+      CHECK(status == (fits ? HEDDLE_OK : HEDDLE_FULL));
+    }
+    CHECK(bytes_of(ours.packet) == arch::encode(model));
+    const heddle_dispatch none{};
+    const heddle_stored nothing{};
+    if (its.stored) CHECK(heddle_condensed_append(&ours, 0, 0, &none) == HEDDLE_INVALID);
+    if (!its.stored) CHECK(heddle_condensed_append_stored(&ours, 0, 0, &nothing) == HEDDLE_INVALID);
+  }
+  heddle_condensed condensed;
+  const heddle_diff_format wide{9, 13, false};
+  CHECK(heddle_condensed_init_as(&condensed, &wide) == HEDDLE_INVALID);
+  const heddle_diff_format wider{8, 25, false};
+  CHECK(heddle_condensed_init_as(&condensed, &wider) == HEDDLE_INVALID);
+  CHECK(heddle_stored_half_words(13) == 0);
+}
+
+TEST_CASE("what of a kernel a diff of stored information can change", "[driver][PKT-13]") {
+  heddle_dispatch d{};
+  d.setup = 2;
+  d.workgroup[0] = 32;
+  d.workgroup[1] = d.workgroup[2] = d.grid[2] = 1;
+  d.grid[0] = 100;  // four workgroups, the last of which is partial
+  d.grid[1] = 5;
+  d.group_segment = 256;
+  d.private_segment = 16;
+  d.kernarg = 0x40;
+  d.completion_signal = 0x80;
+  d.scopes = 5;
+  heddle_kernel_object object{};
+  object.program = 3;
+  object.registers_per_thread = 40;
+  object.static_shared = 128;
+  heddle_stored stored{};
+  heddle_stored_of(&stored, &d, &object);
+  const std::array<std::uint64_t, 13> values{5, 32, 1, 1, 4, 5, 1, 40, 256, 16, 3, 0x40, 0x80};
+  for (std::size_t i = 0; i < 13; ++i) CHECK(stored.values[i] == values[i]);
+  std::uint16_t vector = 0;
+  CHECK(heddle_stored_different(&stored, &object, &stored, &object, &vector));
+  CHECK(vector == 0);
+  const auto vector_of = [&](const heddle_dispatch& wanted, const heddle_kernel_object& wanted_object) {
+    heddle_stored other{};
+    heddle_stored_of(&other, &wanted, &wanted_object);
+    std::uint16_t made = 0;
+    return heddle_stored_different(&other, &wanted_object, &stored, &object, &made) ? int{made} : -1;
+  };
+  heddle_dispatch whole = d;
+  whole.grid[0] = 128;  // as many workgroups
+  CHECK(vector_of(whole, object) == 0x10);
+  whole.grid[0] = 160;
+  CHECK(vector_of(whole, object) == 0x10);
+  whole.grid[1] = 6;
+  CHECK(vector_of(whole, object) == 0x30);
+  heddle_dispatch partial = d;
+  partial.grid[1] = 6;
+  CHECK(vector_of(partial, object) == -1);
+  partial.grid[1] = 5;
+  partial.kernarg = 0x50;
+  CHECK(vector_of(partial, object) == 0x800);
+  heddle_kernel_object other = object;
+  other.program = 4;
+  other.registers_per_thread = 48;
+  CHECK(vector_of(d, other) == 0x480);
+  other.registers_per_thread = 0x1'0000;  // more than the field has
+  CHECK(vector_of(d, other) == -1);
+  const auto refused = [&](auto change) {
+    heddle_kernel_object changed = object;
+    change(changed);
+    return vector_of(d, changed) == -1;
+  };
+  CHECK(refused([](auto& o) { o.program = 0; }));
+  CHECK(refused([](auto& o) { o.threads_limit = 64; }));
+  CHECK(refused([](auto& o) { o.extents[1][0] = 2; }));
+  CHECK(refused([](auto& o) { o.fallbacks[0][0] = 2; }));
+  CHECK(refused([](auto& o) { o.load_balancing = true; }));
+  CHECK(refused([](auto& o) { o.linear_memory = true; }));
+  CHECK(refused([](auto& o) { o.cooperative = true; }));
+  CHECK(refused([](auto& o) { o.raster_order = HEDDLE_RASTER_HILBERT; }));
+  CHECK(refused([](auto& o) { o.raster_tile[1] = 2; }));
+  CHECK_FALSE(refused([](auto& o) { o.longest = 7; }));  // with a program
+  CHECK_FALSE(refused([](auto& o) { o.name = "other"; }));
 }
 
 TEST_CASE("kernel objects have the bytes of the model", "[driver][PKT-12]") {

@@ -135,7 +135,7 @@ TEST_CASE("a task graph of six kernels, a hundred times, becomes few packets", "
 
 TEST_CASE("a task graph of more kernels than entries keeps eight of them", "[driver][PKT-05]") {
   Kernels kernels;
-  for (std::uint32_t i = 0; i < 12 * 50; ++i) kernels.push_back({kernel_number(i % 12), HEDDLE_KEEP_NOTHING});
+  for (std::uint32_t i = 0; i < 12 * 50; ++i) kernels.push_back({kernel_number(i % 12), HEDDLE_KEEP_NOTHING, nullptr});
   heddle_plan_options options = usual_options();
   heddle_table table;
   heddle_table_clear(&table);
@@ -149,7 +149,7 @@ TEST_CASE("entries follow the list when it goes on to other kernels", "[driver][
   Kernels kernels;
   for (std::uint32_t part = 0; part < 5; ++part) {
     for (std::uint32_t i = 0; i < 6 * 20; ++i) {
-      kernels.push_back({kernel_number(6 * part + i % 6), HEDDLE_KEEP_NOTHING});
+      kernels.push_back({kernel_number(6 * part + i % 6), HEDDLE_KEEP_NOTHING, nullptr});
     }
   }
   heddle_plan_options options = usual_options();
@@ -163,7 +163,7 @@ TEST_CASE("entries follow the list when it goes on to other kernels", "[driver][
 TEST_CASE("kernels that differ in their arguments only share an entry", "[driver][PKT-06]") {
   Kernels kernels;
   for (std::uint32_t i = 0; i < 300; ++i) {
-    kernels.push_back({kernel_number(i % 3), HEDDLE_KEEP_NOTHING});
+    kernels.push_back({kernel_number(i % 3), HEDDLE_KEEP_NOTHING, nullptr});
     kernels.back().dispatch.kernarg = 0x40'0000 + 64 * i;
   }
   heddle_plan_options options = usual_options();

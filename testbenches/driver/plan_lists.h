@@ -75,7 +75,7 @@ inline Kernels task_graph(std::uint32_t iterations, bool own_signals) {
   Kernels kernels;
   for (std::uint32_t iteration = 0; iteration < iterations; ++iteration) {
     for (std::uint32_t kernel = 0; kernel < 6; ++kernel) {
-      kernels.push_back({kernel_number(kernel), HEDDLE_KEEP_NOTHING});
+      kernels.push_back({kernel_number(kernel), HEDDLE_KEEP_NOTHING, nullptr});
     }
     heddle_dispatch& last = kernels.back().dispatch;
     last.scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_AGENT, HEDDLE_FENCE_SYSTEM);

@@ -250,6 +250,12 @@ inline std::string what_is_lost(const Kernels& kernels, const std::vector<Run>& 
     do acquire = std::max(acquire, kernels[i].dispatch.scopes >> 1 & 3U);
     while (!runs[i++].last);
     if (runs[first].acquire > acquire) return "an acquire nobody asked for";
+    for (std::size_t k = first + 1; k < i; ++k) {
+      const bool keep = options.keep_fences || (kernels[k].keep & HEDDLE_KEEP_ACQUIRE) != 0;
+      // That of its entry reaches no further than the agent.
+      if (runs[k].acquire > std::max(keep ? kernels[k].dispatch.scopes >> 1 & 3U : 0U, 1U))
+        return "an acquire too much";
+    }
   }
   const auto asked = complete_before(kernels);
   const auto given = complete_before(runs, options.overlap);

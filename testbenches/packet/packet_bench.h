@@ -13,6 +13,7 @@
 
 #include "arch/gpu_observation.h"
 #include "packet/packet_fakes.h"
+#include "packet/reference_table.h"
 #include "support/list_program.h"
 #include "support/random.h"
 #include "support/sim_fixture.h"
@@ -46,10 +47,10 @@ class NeverFits : public packet::FitCheck {
 class PacketBench {
  public:
   static constexpr std::uint64_t kObjects = 0x1000;
-  static constexpr std::uint64_t kTable = 0x8000;  // of 64 queues at most: 32 KiB
   static constexpr std::uint64_t kSignals = 0x20000;
   static constexpr std::uint64_t kIndices = 0x30000;
   static constexpr std::uint64_t kRings = 0x40000;
+  static constexpr std::uint64_t kTable = 0xC0000;  // of 64 queues at most: 128 KiB, for the machine alone
 
   explicit PacketBench(const packet::PacketParams& params = {}, TimingMode mode = TimingMode::at)
       : observation("gpu0"),
@@ -59,6 +60,7 @@ class PacketBench {
         copies("copies", domain),
         host("host", domain),
         processor("processor", domain, "packet", params, limits, codes, fit, kTable) {
+    if (params.table == packet::TablePlace::memory) memory.own = {kTable, kTable + packet::table_bytes(params)};
     processor.memory_out.bind(memory.in);
     memory.written.bind(processor.written_in);
     processor.dispatch_out.bind(tasks.in);

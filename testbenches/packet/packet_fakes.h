@@ -43,6 +43,8 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
   std::function<bool()> full = [] { return false; };  // the channel stays busy for a while
   std::function<void(std::uint64_t address, bool write)> watch;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> broken;  // ranges that answer with errors
+  // Of the machine itself: reached by physical addresses, and nothing else is (PKT-11).
+  std::pair<std::uint64_t, std::uint64_t> own{0, 0};
   std::uint64_t write_backs = 0;
   std::uint64_t invalidates = 0;  // that have been answered
   std::uint64_t invalidates_asked = 0;
@@ -138,6 +140,9 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
     REQUIRE(address / arch::kLineBytes == (address + bytes - 1) / arch::kLineBytes);
     std::uint8_t* data = at(address, bytes);
     if (data == nullptr) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
+    const bool is_own = address < own.second && address + bytes > own.first;
+    REQUIRE((!extension->physical || is_own));
+    if (is_own && !extension->physical) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
     for (const auto& [from, to] : broken) {
       if (address < to && address + bytes > from) return tlm::TLM_GENERIC_ERROR_RESPONSE;
     }

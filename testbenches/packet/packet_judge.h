@@ -1,7 +1,9 @@
 // Compares the model's verdict on a packet, and everything that it understands of it, with the oracles.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "arch/aql_packet.h"
 #include "arch/kernel_object.h"
@@ -15,7 +17,8 @@ namespace heddle::oracle {
 // A queue's packets, one after the other: what would be launched, with the table as it becomes.
 class Judge {
  public:
-  explicit Judge(const arch::SmLimits& limits = {}) : limits_(limits) {}
+  explicit Judge(const arch::SmLimits& limits = {}, const Widths& widths = {})
+      : limits_(limits), widths_(widths), table_(widths.entries) {}
 
   std::uint64_t packets() const { return packets_; }
   std::uint64_t accepted(std::size_t type) const { return accepted_[type]; }
@@ -52,7 +55,7 @@ class Judge {
       if (wide(object.cluster.fallback[i]) != expected.smaller[i]) return "fallbacks of a kernel object";
     }
     object_ = object;
-    expected_object_ = expected;
+    expected_object_ = image;
     return nullptr;
   }
 
@@ -63,18 +66,14 @@ class Judge {
     return wrong != nullptr ? wrong : same_table();
   }
 
-  // Any 64 bytes as an entry of the table in memory.
-  const char* entry(const Image& image, std::uint32_t number_of) const {
-    arch::DispatchFields fields;
-    const arch::HsaResult verdict = packet::decode_entry(image, number_of, fields);
-    const bool right = image[0] == 6 && format_of_dispatch(image).none() && number(image, 10, 2) == number_of;
-    if (verdict.ok() != right) return "verdict on a table entry";
-    if (right && !same(fields, image)) return "fields of a table entry";
-    if (right && packet::encode_entry(number_of, fields) != image) return "bytes of a table entry";
-    return nullptr;
-  }
-
  private:
+  using StoredKernel = packet::StoredKernel;
+
+  static arch::KernelObject one_cycle() {
+    arch::KernelObject object;
+    object.duration = {1, 1};
+    return object;
+  }
   static bool agree(const arch::HsaResult& verdict, const Blame& blame) {
     if (verdict.ok() != (verdict.reason == arch::Reason::none)) return false;
     return blame.fits(static_cast<std::uint32_t>(verdict.status));
@@ -93,11 +92,13 @@ class Judge {
   }
 
   const char* same_table() const {
-    for (std::uint32_t i = 0; i < arch::kReferenceEntries; ++i) {
-      if (table_.valid(i) != expected_.full[i]) return "entries of the table";
-      if (expected_.full[i] && !same(table_.at(i), expected_.entry[i])) return "an entry of the table";
+    for (std::uint32_t i = 0; i < widths_.entries; ++i) {
+      const Entry& entry = expected_.entry[i];
+      if (table_.valid(i) != entry.full) return "entries of the table";
+      if (entry.full && !same(table_.at(i).fields, entry.image)) return "an entry of the table";
+      if (entry.full && arch::encode(table_.at(i).object) != entry.object) return "the object of an entry";
     }
-    return table_.valid(arch::kReferenceEntries) ? "a ninth entry of the table" : nullptr;
+    return table_.valid(widths_.entries) ? "one entry of the table too many" : nullptr;
   }
 
   const char* take(const Image& image) {
@@ -139,53 +140,56 @@ class Judge {
 
   const char* dispatch(const Image& image) {
     arch::KernelDispatch packet;
-    const Blame format = format_of_dispatch(image);
+    const Blame format = format_of_dispatch(image, 32);  // of any table
     arch::HsaResult verdict = arch::decode(image, packet);
     if (!agree(verdict, format)) return "verdict on the format of a dispatch";
     if (!verdict.ok()) return nullptr;
     if (arch::encode(packet, arch::type_of(image)) != image) return "bytes of a dispatch";
-    if (const char* wrong = launch(packet.fields, image); wrong != nullptr) return wrong;
+    StoredKernel kernel{packet.fields, object_, {}, {}};
+    if (const char* wrong = launch(kernel, image, expected_object_, packet::kAllFields); wrong != nullptr) return wrong;
     if (!launched_) return nullptr;
     ++accepted_[image[0]];
-    if (image[0] == 2) return nullptr;
-    table_.store(packet.reserved0, packet.fields);
-    expected_.entry[image[10]] = image;
-    expected_.full[image[10]] = true;
+    if (image[0] == 2 || number(image, 10, 2) >= widths_.entries) return nullptr;
+    table_.store(packet.reserved0, kernel);
+    expected_.entry[image[10]] = {image, expected_object_, true};
     return nullptr;
   }
 
-  const char* launch(const arch::DispatchFields& fields, const Image& image) {
-    if (!same(fields, image)) return "fields of a dispatch";
+  // With the rules that look at what has changed, and no others: the verdict is that of all rules.
+  const char* launch(StoredKernel& kernel, const Image& image, const ObjectImage& object, packet::FieldSet changed) {
+    if (!same(kernel.fields, image)) return "fields of a dispatch";
     const Blame blame = fields_of_dispatch(image, limits_);
-    const arch::HsaResult verdict = packet::check(fields, limits_);
-    launched_ = verdict.ok();
+    const arch::HsaResult verdict = packet::check(kernel.fields, limits_, changed);
+    launched_ = false;
     if (!agree(verdict, blame)) return "verdict on the fields of a dispatch";
-    if (!launched_) return nullptr;
+    if (!verdict.ok()) return nullptr;
     ++launches_;
-    return shape(fields, image);
+    return shape(kernel, image, object, changed);
   }
 
-  // With the object that stands for the one that the packet names.
-  const char* shape(const arch::DispatchFields& fields, const Image& image) {
-    const Blame blame = together(image, expected_object_, limits_);
-    const arch::HsaResult verdict = packet::check(fields, object_, limits_);
+  const char* shape(StoredKernel& kernel, const Image& image, const ObjectImage& object, packet::FieldSet changed) {
+    Object expected;
+    if (!read(object, expected).none()) return "a bad object in an entry";
+    const Blame blame = together(image, expected, limits_);
+    const arch::HsaResult verdict = packet::check(kernel.fields, kernel.object, limits_, changed);
     if (!agree(verdict, blame)) return "verdict on a dispatch with its kernel object";
     if (!verdict.ok()) return nullptr;
+    launched_ = true;
     ++shaped_;
     bool partial = false;
     const Extents grid = ctas(image, partial);
-    const arch::KernelShape shape = arch::shape_of(fields, object_, 5);
+    const arch::KernelShape& shape = kernel.shape = arch::shape_of(kernel.fields, kernel.object, 5);
+    kernel.items = arch::items_of(kernel.fields);
     const Extents items{number(image, 12, 4), number(image, 16, 4), number(image, 20, 4)};
-    const bool timed = expected_object_.program == 0;
-    const bool right = wide(shape.grid) == grid &&
-                       wide(shape.block) == Extents{fields.workgroup[0], fields.workgroup[1], fields.workgroup[2]} &&
-                       shape.registers_per_thread == expected_object_.registers &&
-                       shape.shared_bytes == number(image, 28, 4) && shape.local_bytes == number(image, 24, 4) &&
-                       shape.subcontext == 5 && shape.code == expected_object_.program &&
-                       shape.duration.min == (timed ? expected_object_.shortest : 1) &&
-                       shape.duration.max == (timed ? expected_object_.longest : 1) &&
-                       shape.cluster.extents == object_.cluster.extents &&
-                       wide(arch::items_of(fields).items) == (partial ? items : Extents{0, 0, 0});
+    const Extents block{number(image, 4, 2), number(image, 6, 2), number(image, 8, 2)};
+    const bool timed = expected.program == 0;
+    bool right = wide(shape.grid) == grid && wide(shape.block) == block &&
+                 shape.registers_per_thread == expected.registers && shape.shared_bytes == number(image, 28, 4) &&
+                 shape.local_bytes == number(image, 24, 4) && shape.subcontext == 5 && shape.code == expected.program &&
+                 shape.duration.min == (timed ? expected.shortest : 1) &&
+                 shape.duration.max == (timed ? expected.longest : 1) &&
+                 wide(kernel.items.items) == (partial ? items : Extents{0, 0, 0});
+    for (std::size_t i = 0; i < 4; ++i) right = right && wide(shape.cluster.extents[i]) == expected.levels[i];
     return right ? nullptr : "the kernel that a dispatch makes";
   }
 
@@ -235,36 +239,49 @@ class Judge {
   }
 
   static bool same(const packet::CondensedKernel& kernel, const Kernel& expected) {
-    return same(kernel.fields, expected.image) && kernel.barrier == expected.barrier &&
+    return same(kernel.kernel.fields, expected.image) && kernel.barrier == expected.barrier &&
            static_cast<std::uint32_t>(kernel.acquire) == expected.acquire &&
            static_cast<std::uint32_t>(kernel.release) == expected.release && kernel.signal == expected.signal &&
-           kernel.reference == expected.reference && kernel.half_words == expected.half_words;
+           kernel.reference == expected.reference && kernel.reads_object == expected.differs(10) &&
+           kernel.changed == expected.vector;
   }
 
   const char* condensed_packet(const Image& image) {
-    const Condensed expected = condensed(image, expected_);
-    std::uint8_t entries = 0;
-    if (!agree(packet::entries_needed(image, entries), expected.format)) return "verdict on the format of diffs";
-    std::uint32_t bad = 77;
-    const arch::HsaResult verdict = packet::expand(image, table_, kernels_, bad);
+    const Condensed expected = condensed(image, expected_, widths_);
+    const arch::DiffFormat format{arch::DiffOf::packet, widths_.reference, widths_.vector};
+    const packet::CondensedDiffs diffs = packet::read_diffs(image, format, widths_.entries);
+    const packet::CondensedKernels result = packet::expand(diffs, arch::DiffOf::packet, table_);
     if (!expected.format.none()) {
-      if (!agree(verdict, expected.format)) return "verdict of expansion";
-      return kernels_.count == 0 ? nullptr : "kernels of a packet that is none";
+      if (!agree(diffs.result, expected.format)) return "verdict on the format of diffs";
+      return result.kernels.empty() ? nullptr : "kernels of a packet that is none";
     }
-    if (entries != expected.references) return "entries that a packet needs";
-    if (const char* wrong = again(image); wrong != nullptr) return wrong;
-    std::uint32_t first = 0;
-    while (first < expected.kernels.size() && expected.kernels[first].blame.none()) ++first;
+    const std::size_t first = expected.first_bad();
+    const bool missing = std::any_of(expected.kernels.begin(), expected.kernels.end(),
+                                     [this](const Kernel& kernel) { return kernel.reference >= widths_.entries; });
+    if (diffs.result.ok() == missing) return "verdict on entries that the table does not have";
+    if (!missing && diffs.entries != expected.references()) return "entries that a packet needs";
+    if (widths_.reference == 3 && widths_.vector == 13) {
+      if (const char* wrong = again(image); wrong != nullptr) return wrong;
+    }
+    if (missing) return result.kernels.empty() ? nullptr : "kernels from an entry that does not exist";
     if (first < expected.kernels.size()) {
-      if (!agree(verdict, expected.kernels[first].blame) || bad != first) return "verdict on a kernel";
-      return kernels_.count == 0 ? nullptr : "kernels of a packet with a bad one";
+      if (!agree(result.result, expected.kernels[first].blame) || result.bad != first) return "verdict on a kernel";
+      return result.kernels.empty() ? nullptr : "kernels of a packet with a bad one";
     }
-    if (!verdict.ok() || kernels_.count != expected.kernels.size()) return "kernels of a good packet";
+    if (!result.result.ok() || result.kernels.size() != expected.kernels.size()) return "kernels of a good packet";
     bool all = true;
-    for (std::uint32_t i = 0; i < kernels_.count; ++i) {
-      if (!same(kernels_.kernels[i], expected.kernels[i])) return "a kernel of a condensed packet";
-      if (const char* wrong = launch(kernels_.kernels[i].fields, expected.kernels[i].image); wrong != nullptr)
+    for (std::size_t i = 0; i < result.kernels.size(); ++i) {
+      const Kernel& wanted = expected.kernels[i];
+      if (diffs.items[i].half_words != wanted.half_words) return "half-words of a diff";
+      if (!same(result.kernels[i], wanted)) return "a kernel of a condensed packet";
+      StoredKernel kernel = result.kernels[i].kernel;
+      if (arch::encode(kernel.object) != wanted.object) return "the object of a kernel's entry";
+      // A diff of the object names another one; the others keep what was read for the entry.
+      if (result.kernels[i].reads_object) kernel.object = object_;
+      const ObjectImage& object = wanted.differs(10) ? expected_object_ : wanted.object;
+      if (const char* wrong = launch(kernel, wanted.image, object, result.kernels[i].changed); wrong != nullptr) {
         return wrong;
+      }
       all = all && launched_;
     }
     if (all) ++accepted_[image[0]];
@@ -272,11 +289,11 @@ class Judge {
   }
 
   arch::SmLimits limits_;
+  const Widths widths_;
   packet::ReferenceTable table_;
   Table expected_;
-  arch::KernelObject object_;
-  Object expected_object_{false, false, 0, 0, 0, 0, 1, 1, {}, {}, 0, {}, {}};
-  packet::CondensedKernels kernels_;
+  arch::KernelObject object_ = one_cycle();
+  ObjectImage expected_object_ = arch::encode(one_cycle());
   bool launched_ = false;
   std::uint64_t packets_ = 0;
   std::uint64_t objects_ = 0;

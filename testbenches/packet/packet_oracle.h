@@ -16,6 +16,7 @@ namespace heddle::oracle {
 
 using Image = std::array<std::uint8_t, 64>;
 using ObjectImage = std::array<std::uint8_t, 128>;
+using EntryImage = std::array<std::uint8_t, 256>;
 using Extents = std::array<std::uint64_t, 3>;
 
 struct Place {
@@ -80,12 +81,12 @@ inline void blame_signal(Blame& blame, std::uint64_t handle) {
 }
 
 // Header and reserved fields of types 2 and 6.
-inline Blame format_of_dispatch(const Image& image) {
+inline Blame format_of_dispatch(const Image& image, std::uint64_t entries = 8) {
   Blame blame;
   blame_scopes(blame, image[1]);
   blame.add(kFormat, !zeros(image, 48, 55));
   if (image[0] == 2) blame.add(kFormat, !zeros(image, 10, 11));
-  if (image[0] == 6) blame.add(kArgument, number(image, 10, 2) > 7);
+  if (image[0] == 6) blame.add(kArgument, number(image, 10, 2) >= entries);
   return blame;
 }
 
@@ -164,67 +165,151 @@ inline Blame format_of_vendor(const Image& image) {
   return blame;
 }
 
-// Reference state table: dispatch packets, of which only the thirteen fields count.
+// Condensed packets, by the paragraphs of the text that they are from; spec/packets.md restates them.
+
+// What [0105] and [0113] leave open: bits that name an entry and bits that say what differs.
+struct Widths {
+  std::uint32_t reference = 3;  // [0110]
+  std::uint32_t vector = 13;    // [0111]
+  std::uint32_t entries = 8;    // [90]
+};
+
+// An entry of the table ([90] to [92]): the packet that was processed, of which the thirteen fields count, and the
+// kernel object as it was then: what was processed of a reference packet is stored ([68], [69]), not where it came
+// from.
+struct Entry {
+  Image image{};
+  ObjectImage object{};
+  bool full = false;
+};
 struct Table {
-  std::array<Image, 8> entry{};
-  std::array<bool, 8> full{};
+  std::array<Entry, 32> entry{};
 };
 
 struct Kernel {
   Image image{};
+  ObjectImage object{};  // of its entry
   std::uint32_t reference = 0;
+  std::uint64_t vector = 0;
   std::uint32_t half_words = 0;
   bool barrier = false;
   std::uint32_t acquire = 0;
   std::uint32_t release = 0;
   std::uint64_t signal = 0;
   Blame blame;  // entry and scopes
+
+  bool differs(std::size_t field) const { return (vector >> field) % 2 == 1; }
 };
 
 // The kernels of a packet of type 7, as far as its format is right (PKT-06, PKT-07).
 struct Condensed {
   Blame format;
-  std::uint8_t references = 0;
   std::vector<Kernel> kernels;
+
+  // Bit = entry.
+  std::uint32_t references() const {
+    std::uint32_t all = 0;
+    for (const Kernel& kernel : kernels) all |= kernel.reference < 32 ? std::uint32_t{1} << kernel.reference : 0;
+    return all;
+  }
+  std::size_t first_bad() const {
+    std::size_t first = 0;
+    while (first < kernels.size() && kernels[first].blame.none()) ++first;
+    return first;
+  }
 };
 
-inline Condensed condensed(const Image& packet, const Table& table) {
+// [56]: scopes are dispatch information (acquire, before the kernel) and clean-up information (release, after it). A
+// field whose bit is set is that dispatch's own ([0112], [0139]); for the packet as a whole the first kernel's dispatch
+// information and the last one's clean-up information count ([0143], [0146]). The stored acquire of a kernel behind the
+// first is for what the kernels before it have written, which needs no more than the agent's scope.
+inline void ask(Kernel& kernel, bool first, bool last) {
+  const std::uint8_t scopes = kernel.image[1];
+  kernel.barrier = scopes % 2 == 1;
+  kernel.acquire = scopes / 2 % 4;
+  if (!first && !kernel.differs(0) && kernel.acquire == 2) kernel.acquire = 1;
+  if (last || kernel.differs(0)) kernel.release = scopes / 8 % 4;
+  if (last || kernel.differs(12)) kernel.signal = number(kernel.image, 56, 8);
+}
+
+// Where the vector is of the stored information ([0112], last sentences): scopes, block x y z, grid x y z in
+// workgroups, registers, shared memory, local memory, program, arguments, signal. In terms of the packet and the object
+// that would make that kernel.
+inline void set_stored(Kernel& kernel, const std::array<std::uint64_t, 13>& values) {
+  const auto value = [&](std::size_t bit, std::uint64_t otherwise) {
+    return kernel.differs(bit) ? values[bit] : otherwise;
+  };
+  kernel.image[1] = static_cast<std::uint8_t>(value(0, kernel.image[1]));
+  for (std::size_t i = 0; i < 3 && (kernel.vector & 0x7E) != 0; ++i) {
+    const std::uint64_t items = number(kernel.image, 12 + 4 * i, 4);
+    const std::uint64_t before = number(kernel.image, 4 + 2 * i, 2);
+    const std::uint64_t group = value(1 + i, before);
+    const std::uint64_t groups = value(4 + i, before == 0 ? 0 : items / before + (items % before == 0 ? 0 : 1));
+    kernel.blame.add(kArgument, groups * group > 0xFFFF'FFFF);
+    set_number(kernel.image, 4 + 2 * i, 2, group);
+    set_number(kernel.image, 12 + 4 * i, 4, groups * group);
+    set_number(kernel.image, 2, 2, 3);
+  }
+  set_number(kernel.object, 16, 4, value(7, number(kernel.object, 16, 4)));
+  if (kernel.differs(8)) set_number(kernel.object, 20, 4, 0);
+  set_number(kernel.image, 28, 4, value(8, number(kernel.image, 28, 4)));
+  set_number(kernel.image, 24, 4, value(9, number(kernel.image, 24, 4)));
+  kernel.blame.add(kObject, kernel.differs(10) && values[10] == 0 && number(kernel.object, 8, 4) != 0);
+  set_number(kernel.object, 8, 4, value(10, number(kernel.object, 8, 4)));
+  set_number(kernel.image, 40, 8, value(11, number(kernel.image, 40, 8)));
+  set_number(kernel.image, 56, 8, value(12, number(kernel.image, 56, 8)));
+}
+
+// [0112]: the bits are fields of the reference packet.
+inline void set_fields(Kernel& kernel, const std::array<std::uint64_t, 13>& values) {
+  for (std::size_t bit = 0; bit < 13; ++bit) {
+    if (kernel.differs(bit)) set_field(kernel.image, bit, values[bit]);
+  }
+}
+
+enum class Of { packet, stored };
+using FieldBytes = std::array<std::size_t, 13>;
+
+inline Condensed condensed(const Image& packet, const Table& table, const Widths& widths = {}, Of of = Of::packet) {
+  constexpr FieldBytes kOfPacket{1, 2, 2, 2, 2, 4, 4, 4, 4, 4, 8, 8, 8};
+  constexpr FieldBytes kOfStored{1, 2, 2, 2, 4, 2, 2, 2, 4, 4, 4, 8, 8};
+  const FieldBytes& bytes = of == Of::packet ? kOfPacket : kOfStored;
   Condensed result;
-  result.format.add(kFormat, packet[1] == 0);
+  result.format.add(kFormat, packet[1] == 0);  // [0102], [0105]: num_kernels
+  const std::size_t header_bytes = widths.reference + widths.vector > 16 ? 4 : 2;
   std::size_t at = 2;
   for (std::uint32_t k = 0; k < packet[1]; ++k) {
-    if (at == 64) result.format.add(kFormat);
-    if (at == 64) return result;
-    const std::uint64_t header = number(packet, at, 2);
+    if (at + header_bytes > 64) result.format.add(kFormat);
+    if (at + header_bytes > 64) return result;
+    const std::uint64_t header = number(packet, at, header_bytes);  // [0108] to [0111]
     const std::size_t begin = at;
-    at += 2;
+    at += header_bytes;
     Kernel kernel;
-    kernel.reference = static_cast<std::uint32_t>(header % 8);
-    kernel.image = table.entry[kernel.reference];
-    kernel.blame.add(kArgument, !table.full[kernel.reference]);
-    result.references = static_cast<std::uint8_t>(result.references | 1U << kernel.reference);
+    kernel.reference = static_cast<std::uint32_t>(header % (std::uint64_t{1} << widths.reference));
+    kernel.vector = header >> widths.reference;
+    const bool odd = kernel.vector >> widths.vector != 0 || kernel.vector >> 13 != 0;
+    if (odd) result.format.add(kFormat);
+    if (odd) return result;
+    std::array<std::uint64_t, 13> values{};
     for (std::size_t bit = 0; bit < 13; ++bit) {
-      if ((header >> (3 + bit)) % 2 == 0) continue;
-      const Place place = kPlaces[bit];
-      const std::size_t taken = place.bytes == 1 ? 2 : place.bytes;
+      if (!kernel.differs(bit)) continue;
+      const std::size_t taken = std::max<std::size_t>(2, bytes[bit]);  // [0126] to [0138]: half-words, in order
       if (at + taken > 64) result.format.add(kFormat);
       if (at + taken > 64) return result;
-      result.format.add(kFormat, place.bytes == 1 && packet[at + 1] != 0);
-      std::copy_n(packet.begin() + static_cast<std::ptrdiff_t>(at), place.bytes,
-                  kernel.image.begin() + static_cast<std::ptrdiff_t>(place.at));
+      result.format.add(kFormat, number(packet, at, taken) >> 1 >> (8 * bytes[bit] - 1) != 0);
+      values[bit] = number(packet, at, bytes[bit]);
       at += taken;
     }
     kernel.half_words = static_cast<std::uint32_t>((at - begin) / 2);
-    const std::uint8_t scopes = kernel.image[1];
-    const bool last = k + 1 == packet[1];
-    if (table.full[kernel.reference]) blame_scopes(kernel.blame, scopes);
-    kernel.barrier = scopes % 2 == 1;
-    // Of each kernel, since it is dispatch information (0054, 0143); what only the kernels before it have written needs
-    // no more than the agent's scope.
-    kernel.acquire = scopes / 2 % 4;
-    if (k > 0 && (header & 0x0008) == 0 && kernel.acquire == 2) kernel.acquire = 1;
-    if (last || (header & 0x0008) != 0) kernel.release = scopes / 8 % 4;
-    if (last || (header & 0x8000) != 0) kernel.signal = number(kernel.image, 56, 8);
+    const bool there = kernel.reference < widths.entries && table.entry[kernel.reference].full;
+    kernel.blame.add(kArgument, !there);
+    if (there) {
+      kernel.image = table.entry[kernel.reference].image;
+      kernel.object = table.entry[kernel.reference].object;
+      of == Of::packet ? set_fields(kernel, values) : set_stored(kernel, values);
+      blame_scopes(kernel.blame, kernel.image[1]);
+      ask(kernel, k == 0, k + 1 == packet[1]);
+    }
     result.kernels.push_back(kernel);
   }
   result.format.add(kFormat, at < 64 && !zeros(packet, at, 63));

@@ -1,4 +1,6 @@
 // Reference and condensed packets in the processor (PKT-05, PKT-06, PKT-07, PKT-11).
+#include <utility>
+
 #include "packet/packet_bench.h"
 
 namespace packet_processor_condensed_test {
@@ -54,9 +56,12 @@ TEST_CASE("condensed packets launch differences from the table", "[packet][PKT-0
       CHECK(bench.tasks.kernels[2].packet.kernel.grid.x == 10);
       CHECK(bench.tasks.kernels[4].packet.kernel.grid.x == 2);
       CHECK(bench.value(signal) == 8);  // of the reference packet and, as the last kernel's, of the condensed one
-      const std::uint64_t table = bench.kTable + (owner == TableOwner::queue ? number : 0) * 8 * 64;
-      CHECK((bench.memory.get(table + 4 * 64, 1) == 6) == (place == TablePlace::memory));
-      CHECK((bench.memory.get(table + 6 * 64 + 10, 2) == 6) == (place == TablePlace::memory));
+      const std::uint64_t table = bench.kTable + (owner == TableOwner::queue ? number : 0) * 8 * 256;
+      for (const std::uint32_t entry : {4U, 6U}) {
+        const std::uint64_t at = table + entry * 256;
+        CHECK((bench.memory.get(at, 1) == 'H') == (place == TablePlace::memory));
+        CHECK((bench.memory.get(at + 4, 2) == entry) == (place == TablePlace::memory));
+      }
       CHECK(bench.events(QueueEvent::state).back().state == QueueState::active);
     }
   }
@@ -255,6 +260,175 @@ TEST_CASE("launches of a program have code of their own", "[packet][PKT-03][PKT-
   REQUIRE(bench.settle());
   CHECK(bench.codes.lent() == 0);
   CHECK(bench.observation.labels.of(bench.tasks.kernels[0].packet.operation).find("queue") == std::string::npos);
+}
+
+TEST_CASE("a kernel of a condensed packet has the object as its reference packet found it",
+          "[packet][PKT-05][PKT-06]") {
+  for (const TablePlace place : {TablePlace::scratch, TablePlace::memory}) {
+    for (const bool zeroed : {false, true}) {
+      CAPTURE(static_cast<int>(place), zeroed);
+      PacketBench bench(with(place, TableOwner::queue));
+      const std::uint64_t a = bench.object("a", 0);
+      Producer queue(bench, 0);
+      queue.submit(reference_packet(0, fields_of(a)));
+      REQUIRE(bench.settle());
+      // The object is overwritten: whoever reads it again finds another kernel, or none.
+      if (zeroed) bench.memory.put_bytes(a, std::array<std::uint8_t, 128>{});
+      if (!zeroed) (void)bench.object("b", 0);
+      queue.submit(condensed_packet({diff_of(0), diff_of(0, {{kGridX, 128}})}));
+      REQUIRE(bench.settle());
+      CHECK(bench.names() == Names{"a", "a", "a"});
+      CHECK(bench.tasks.kernels.back().packet.kernel.grid.x == 4);
+      // A diff that sets the object reads it, be it the same address.
+      queue.submit(condensed_packet({diff_of(0), diff_of(0, {{kObject, a}})}));
+      REQUIRE(bench.settle());
+      const auto event = bench.events(QueueEvent::state).back();
+      if (zeroed) {
+        CHECK(event.status == HsaStatus::invalid_code_object);
+        CHECK(event.kernel == 1);
+        CHECK(bench.names().size() == 3);
+      } else {
+        CHECK(event.state == QueueState::active);
+        CHECK(bench.names() == Names{"a", "a", "a", "a", "b"});
+        // The table has the object of its reference packet still.
+        queue.submit(condensed_packet({diff_of(0)}));
+        REQUIRE(bench.settle());
+        CHECK(bench.names().back() == "a");
+      }
+    }
+  }
+}
+
+TEST_CASE("a later kernel's acquire comes before it: its diff's, or the stored one for the agent",
+          "[packet][PKT-06][PKT-14]") {
+  for (const CondensedOrder order : {CondensedOrder::in_order, CondensedOrder::overlap}) {
+    PacketParams params = with(TablePlace::scratch, TableOwner::queue, order);
+    PacketBench bench(params);
+    Producer queue(bench, 0);
+    arch::DispatchFields fields = fields_of(bench.object("a"));
+    fields.synch_scopes = 1 << 1;  // acquire of agent scope
+    queue.submit(reference_packet(0, fields));
+    REQUIRE(bench.settle());
+    queue.submit(condensed_packet({diff_of(0), diff_of(0), diff_of(0, {{kScopes, 2 << 1}}), diff_of(0),
+                                   diff_of(0, {{kScopes, 1 << 1}}), diff_of(0, {{kScopes, 0}})}));
+    REQUIRE(bench.settle());
+    const auto fence = [&](std::uint32_t kernel) {
+      const auto& times = bench.log.of(0, 1, kernel)->times;
+      return times.decoded - times.ready;
+    };
+    // Only one of system scope takes time: what memory takes.
+    for (std::uint32_t kernel = 1; kernel < 6; ++kernel) CHECK(fence(kernel) == (kernel == 2 ? 50 : 0));
+    CHECK(bench.memory.invalidates == 1);
+    CHECK(bench.observation.stats.value("gpu0.packet.acquires") == 1 + 5);  // the last one asks for none
+    for (std::uint32_t kernel = 1; kernel < 6; ++kernel) {
+      const auto& before = bench.log.of(0, 1, kernel - 1)->times;
+      const auto& times = bench.log.of(0, 1, kernel)->times;
+      CHECK(times.ready == (order == CondensedOrder::in_order ? before.ended : before.dispatched));
+    }
+  }
+}
+
+TEST_CASE("a queue that stops while a later kernel acquires launches no more", "[packet][PKT-06][PKT-09]") {
+  PacketParams params = with(TablePlace::scratch, TableOwner::queue);
+  PacketBench bench(params);
+  std::uint64_t invalidates = 0;
+  bench.memory.delay = [&] {
+    const bool slow = std::exchange(invalidates, bench.memory.invalidates_asked) != bench.memory.invalidates_asked;
+    return slow ? Cycle{10'000} : Cycle{50};
+  };
+  Producer queue(bench, 0);
+  const std::uint64_t signal = bench.signal(0, 10);
+  queue.submit(reference_packet(0, fields_of(bench.object("a"), signal)));
+  REQUIRE(bench.settle());
+  queue.submit(condensed_packet({diff_of(0), diff_of(0, {{kScopes, 2 << 1}})}));
+  bench.run(4000);
+  REQUIRE(bench.names().size() == 2);
+  queue.close();
+  bench.run(20'000);
+  CHECK(bench.names().size() == 2);
+  CHECK(bench.value(signal) == 9);
+  CHECK(bench.events(QueueEvent::state).back().state == QueueState::closed);
+  CHECK(bench.processor.quiescent());
+}
+
+TEST_CASE("whether a packet waits is read from its entry, once, and only if that decides", "[packet][PKT-06][PKT-11]") {
+  for (const TablePlace place : {TablePlace::scratch, TablePlace::memory}) {
+    PacketBench bench(with(place, TableOwner::agent));
+    const auto looks = [&] { return bench.observation.stats.value("gpu0.packet.table.scopes"); };
+    Producer queue(bench, 0);
+    queue.submit(reference_packet(0, fields_of(bench.object("a"), 0, true)));
+    queue.submit(reference_packet(1, fields_of(bench.object("b", 1))));
+    REQUIRE(bench.settle());
+    queue.submit(condensed_packet({diff_of(0)}));  // all before it are complete
+    REQUIRE(bench.settle());
+    CHECK(looks() == 0);
+    bench.tasks.held = true;
+    queue.submit(kernel_packet(bench.object("c", 2)));
+    queue.submit(condensed_packet({diff_of(0, {{kScopes, 0}})}));  // the diff decides
+    bench.run(5000);
+    CHECK(bench.names().size() == 5);
+    CHECK(looks() == 0);
+    queue.submit(condensed_packet({diff_of(1)}));  // the entry does: no barrier
+    bench.run(5000);
+    CHECK(bench.names().size() == 6);
+    CHECK(looks() == 1);
+    queue.submit(condensed_packet({diff_of(0)}));  // and one that waits
+    queue.submit(condensed_packet({diff_of(1)}));
+    bench.run(5000);
+    CHECK(bench.names().size() == 6);
+    CHECK(looks() == 2);
+    for (const std::size_t number : {3U, 4U, 5U}) bench.tasks.release(number);
+    bench.run(5000);
+    CHECK(bench.names().size() == 8);
+    for (const std::size_t number : {6U, 7U}) bench.tasks.release(number);
+    REQUIRE(bench.settle());
+    CHECK(looks() == 3);
+  }
+}
+
+TEST_CASE("a packet whose entry cannot be read waits for nothing", "[packet][PKT-09][PKT-11]") {
+  PacketBench bench(with(TablePlace::memory, TableOwner::queue));
+  Producer queue(bench, 0);
+  queue.submit(reference_packet(0, fields_of(bench.object("a"))));
+  REQUIRE(bench.settle());
+  bench.tasks.held = true;
+  queue.submit(kernel_packet(bench.object("b", 1)));
+  bench.run(3000);
+  bench.memory.broken.push_back({bench.kTable, bench.kTable + 256});
+  queue.submit(condensed_packet({diff_of(0)}));
+  bench.run(3000);
+  CHECK(bench.events(QueueEvent::state).back().status == HsaStatus::error);
+  bench.tasks.release(1);
+  REQUIRE(bench.settle());
+}
+
+TEST_CASE("a queue that is opened again does not go by what it knew before", "[packet][PKT-06][PKT-11]") {
+  PacketParams params = with(TablePlace::memory, TableOwner::agent);
+  PacketBench bench(params);
+  Producer queue(bench, 0);
+  Producer other(bench, 1);
+  other.submit(reference_packet(0, fields_of(bench.object("a"), 0, true)));
+  REQUIRE(bench.settle());
+  bench.tasks.held = true;
+  queue.submit(kernel_packet(bench.object("b", 1)));
+  queue.submit(condensed_packet({diff_of(0)}));
+  bench.run(5000);
+  REQUIRE(bench.names().size() == 2);
+  queue.close();
+  bench.tasks.release(1);
+  bench.run(2000);
+  other.submit(reference_packet(0, fields_of(bench.object("a"))));  // now without the barrier bit
+  bench.run(3000);
+  bench.tasks.release(2);
+  bench.run(3000);
+  queue.open();
+  queue.submit(kernel_packet(bench.object("b", 1)));
+  queue.submit(condensed_packet({diff_of(0)}));
+  bench.run(5000);
+  CHECK(bench.names().size() == 5);
+  bench.tasks.release(3);
+  bench.tasks.release(4);
+  REQUIRE(bench.settle());
 }
 
 }  // namespace packet_processor_condensed_test

@@ -84,12 +84,12 @@ TEST_CASE("the error of a condensed packet names the first kernel that is wrong"
     };
     if (in_memory) {
       all.push_back({"entries that were overwritten", HsaStatus::invalid_argument, 1, [](PacketBench& bench) {
-                       bench.memory.put(bench.kTable + 2 * 64, 0);
-                       bench.memory.put(bench.kTable + 3 * 64, 0);
+                       bench.memory.put(bench.kTable + 2 * 256 + 64, 77);
+                       bench.memory.put(bench.kTable + 3 * 256, 0);
                        return condensed_packet({diff_of(0), diff_of(3), diff_of(2), diff_of(0)});
                      }});
       all.push_back({"an entry that cannot be read", HsaStatus::error, 2, [](PacketBench& bench) {
-                       bench.memory.broken.push_back({bench.kTable + 64, bench.kTable + 128});
+                       bench.memory.broken.push_back({bench.kTable + 256 + 128, bench.kTable + 512});
                        return condensed_packet({diff_of(0), diff_of(2), diff_of(1)});
                      }});
     }

@@ -92,7 +92,7 @@ std::vector<Case> all_cases() {
                   [](auto& o) { o.static_shared = 16; }),
       object_case("a threads limit", HsaStatus::incompatible_arguments, [](auto& o) { o.threads_limit = 16; }),
       object_case("a program that does not exist", code, [](auto& o) { o.program = 77; }),
-      {"ref_num above 7", argument,
+      {"ref_num beyond the table", argument,
        [](PacketBench& bench, std::uint64_t signal) {
          return reference_packet(8, fields_of(bench.object("bad"), signal));
        }},
@@ -254,12 +254,31 @@ TEST_CASE("errors of memory stop the queue with the code of what was asked", "[p
     params.table = TablePlace::memory;
     PacketBench bench(params);
     Producer queue(bench, 0);
-    bench.memory.broken.push_back({bench.kTable, bench.kTable + 64});
+    REQUIRE(bench.settle());
+    bench.memory.broken.push_back({bench.kTable + 128, bench.kTable + 256});
     queue.submit(reference_packet(0, fields_of(bench.object("k"), bench.signal(0, 3))));
     REQUIRE(bench.settle());
     CHECK(bench.events(QueueEvent::state).back().status == HsaStatus::error);
     CHECK(bench.log.dispatched.empty());
     CHECK(bench.value(bench.kSignals) == -0x1000);
+  }
+  SECTION("table that cannot be emptied") {
+    PacketParams params;
+    params.table = TablePlace::memory;
+    PacketBench bench(params);
+    bench.memory.broken.push_back({bench.kTable + 7 * 256, bench.kTable + 8 * 256});
+    Producer queue(bench, 0);
+    REQUIRE(bench.settle());
+    CHECK(bench.events(QueueEvent::state).back().state == protocol::QueueState::error);
+    CHECK(bench.events(QueueEvent::state).back().status == HsaStatus::error);
+    // The host closes it and opens it again.
+    bench.memory.broken.clear();
+    queue.close();
+    bench.run(100);
+    queue.open();
+    queue.submit(reference_packet(7, fields_of(bench.object("k"), bench.signal(0, 3))));
+    REQUIRE(bench.settle());
+    CHECK(bench.value(bench.kSignals) == 2);
   }
   SECTION("copy") {
     PacketBench bench;

@@ -57,7 +57,7 @@ inline Image random_dispatch(Rng& rng, std::uint8_t type) {
   }
   if (type == 6) set_number(image, 10, 2, rng.below(8));
   set_number(image, 24, 4, rng.percent(70) ? 0 : rng.percent(90) ? rng.below(524'289) : rng.next());
-  set_number(image, 28, 4, rng.percent(50) ? 0 : rng.below(rng.percent(70) ? 16'384 : 232'449));
+  set_number(image, 28, 4, rng.percent(35) ? 0 : rng.below(rng.percent(60) ? 65'536 : 232'449));
   set_number(image, 32, 8, 128 + rng.next() % ((std::uint64_t{1} << (20 + rng.below(43))) - 128) / 128 * 128);
   set_number(image, 40, 8, rng.next() / (rng.percent(95) ? 32 : 16) * 16);  // few in the host's memory
   set_number(image, 56, 8, random_signal(rng));
@@ -105,25 +105,27 @@ inline Image random_vendor(Rng& rng) {
 
 // Diffs from entries that are full, if some are: whole groups of fields of another dispatch, so that most results are
 // dispatches, too.
-inline Image random_condensed(Rng& rng, const Table& table) {
+inline Image random_condensed(Rng& rng, const Table& table, const Widths& widths = {}) {
   constexpr std::array<std::uint32_t, 10> kVectors{0x0000, 0x0800, 0x1000, 0x1800, 0x0400,
                                                    0x0001, 0x00FE, 0x0200, 0x0C00, 0x1FFF};
   Image image{};
   image[0] = 7;
+  const std::size_t header_bytes = widths.reference + widths.vector > 16 ? 4 : 2;
+  const std::uint64_t names = std::min<std::uint64_t>(widths.entries, std::uint64_t{1} << widths.reference);
   std::size_t at = 2;
   const std::uint64_t most = rng.percent(50) ? 31 : 1 + rng.below(6);
   while (image[1] < most) {
-    const std::uint32_t vector = rng.pick(kVectors);
-    std::size_t bytes = 2;
+    const std::uint32_t vector = rng.pick(kVectors) & ((1U << std::min(13U, widths.vector)) - 1);
+    std::size_t bytes = header_bytes;
     for (std::size_t i = 0; i < 13; ++i) {
       if ((vector >> i & 1U) != 0) bytes += std::max<std::size_t>(2, kPlaces[i].bytes);
     }
     if (at + bytes > 64) break;
-    std::uint64_t entry = rng.below(8);
-    for (int i = 0; i < 8 && !table.full[entry]; ++i) entry = (entry + 1) % 8;
+    std::uint64_t entry = rng.below(names);
+    for (std::uint64_t i = 0; i < names && !table.entry[entry].full; ++i) entry = (entry + 1) % names;
     const Image values = random_dispatch(rng, 2);
-    set_number(image, at, 2, entry + 8 * vector);
-    at += 2;
+    set_number(image, at, header_bytes, entry + (std::uint64_t{vector} << widths.reference));
+    at += header_bytes;
     for (std::size_t i = 0; i < 13; ++i) {
       if ((vector >> i & 1U) == 0) continue;
       set_number(image, at, std::max<std::size_t>(2, kPlaces[i].bytes), field(values, i));
@@ -131,10 +133,10 @@ inline Image random_condensed(Rng& rng, const Table& table) {
     }
     ++image[1];
   }
-  return image[1] == 0 ? random_condensed(rng, table) : image;
+  return image[1] == 0 ? random_condensed(rng, table, widths) : image;
 }
 
-inline Image random_packet(Rng& rng, const Table& table) {
+inline Image random_packet(Rng& rng, const Table& table, const Widths& widths = {}) {
   switch (rng.below(8)) {
     case 0:
       return random_vendor(rng);
@@ -148,7 +150,7 @@ inline Image random_packet(Rng& rng, const Table& table) {
     case 5:
       return random_dispatch(rng, 6);
     default:
-      return random_condensed(rng, table);
+      return random_condensed(rng, table, widths);
   }
 }
 

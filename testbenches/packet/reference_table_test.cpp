@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/error.h"
-#include "packet/packet_judge.h"
+#include "packet/object_oracle.h"
 #include "packet/random_packet.h"
 #include "support/random.h"
 
@@ -15,62 +15,159 @@ using namespace heddle::packet;
 namespace oracle = heddle::oracle;
 using heddle::CheckFailed;
 
-TEST_CASE("a reference state table has eight entries, empty at first", "[packet][PKT-05]") {
-  ReferenceTable table;
-  DispatchFields fields;
-  for (std::uint32_t i = 0; i < 10; ++i) CHECK_FALSE(table.valid(i));
-  for (std::uint32_t i = 0; i < 8; ++i) {
-    fields.kernarg = 16 * i;
-    table.store(i, fields);
-    for (std::uint32_t j = 0; j < 10; ++j) CHECK(table.valid(j) == (j <= i));
+namespace {
+
+struct HoldsAll final : FitCheck {
+  std::string why_never_fits(const KernelShape&) const override { return {}; }
+};
+
+struct Lab {
+  HoldsAll fit;
+  CodeStore codes;
+  KernelValidator validator{SmLimits(), codes, fit};
+
+  // Random packets that fit random objects, without programs.
+  bool make(oracle::Rng& rng, oracle::Image& image, oracle::ObjectImage& object, StoredKernel& kernel) {
+    image = oracle::random_dispatch(rng, 6);
+    object = oracle::random_object(rng);
+    oracle::set_number(object, 8, 4, 0);
+    KernelDispatch packet;
+    if (!decode(image, packet).ok() || !decode(object, kernel.object).ok()) return false;
+    kernel.fields = packet.fields;
+    if (!validator.validate(kernel.fields).ok()) return false;
+    if (!validator.validate(kernel.fields, kernel.object, 0, kernel.shape).ok()) return false;
+    kernel.items = items_of(kernel.fields);
+    return true;
   }
-  for (std::uint32_t i = 0; i < 8; ++i) CHECK(table.at(i).kernarg == 16 * i);
-  fields.kernarg = 4096;
-  table.store(3, fields);
-  for (std::uint32_t i = 0; i < 8; ++i) CHECK(table.at(i).kernarg == (i == 3 ? 4096 : 16 * i));
-  CHECK_THROWS_AS(table.store(8, fields), CheckFailed);
-  CHECK_THROWS_AS(table.at(8), CheckFailed);
-  table.clear();
-  for (std::uint32_t i = 0; i < 8; ++i) {
-    CHECK_FALSE(table.valid(i));
-    CHECK_THROWS_AS(table.at(i), CheckFailed);
+};
+
+// The layout of an entry, from its description.
+oracle::EntryImage entry_of(std::uint32_t number, const oracle::Image& packet, const oracle::ObjectImage& object) {
+  oracle::EntryImage entry{'H', 'D', 'R', 'E'};
+  const auto copy = [&](std::size_t from, std::size_t bytes, std::size_t to) {
+    oracle::set_number(entry, to, bytes, oracle::number(packet, from, bytes));
+  };
+  oracle::set_number(entry, 4, 2, number);
+  copy(1, 1, 6);
+  copy(2, 2, 8);
+  for (std::size_t i = 0; i < 3; ++i) copy(4 + 2 * i, 2, 10 + 2 * i);
+  for (std::size_t i = 0; i < 3; ++i) copy(12 + 4 * i, 4, 16 + 4 * i);
+  copy(24, 4, 28);
+  copy(28, 4, 32);
+  bool partial = false;
+  const oracle::Extents groups = oracle::ctas(packet, partial);
+  for (std::size_t i = 0; i < 3; ++i) oracle::set_number(entry, 40 + 4 * i, 4, groups[i]);
+  entry[52] = partial ? 1 : 0;
+  copy(40, 8, 56);
+  copy(56, 8, 64);
+  copy(32, 8, 72);
+  std::copy(object.begin(), object.end(), entry.begin() + 128);
+  return entry;
+}
+
+}  // namespace
+
+TEST_CASE("a reference state table has as many entries as it is made with, empty at first", "[packet][PKT-05]") {
+  for (const std::uint32_t size : {8U, 1U, 32U}) {
+    ReferenceTable table(size);
+    StoredKernel kernel;
+    CHECK(table.size() == size);
+    for (std::uint32_t i = 0; i < size + 2; ++i) CHECK_FALSE(table.valid(i));
+    for (std::uint32_t i = 0; i < size; ++i) {
+      kernel.fields.kernarg = 16 * i;
+      kernel.object.name = std::to_string(i);
+      table.store(i, kernel);
+      for (std::uint32_t j = 0; j < size + 2; ++j) CHECK(table.valid(j) == (j <= i));
+    }
+    kernel.fields.kernarg = 4096;
+    table.store(size / 2, kernel);
+    for (std::uint32_t i = 0; i < size; ++i) {
+      CHECK(table.at(i).fields.kernarg == (i == size / 2 ? 4096 : 16 * i));
+      if (i != size / 2) CHECK(table.at(i).object.name == std::to_string(i));
+    }
+    CHECK_THROWS_AS(table.store(size, kernel), CheckFailed);
+    CHECK_THROWS_AS(table.at(size), CheckFailed);
+    table.clear();
+    for (std::uint32_t i = 0; i < size; ++i) {
+      CHECK_FALSE(table.valid(i));
+      CHECK_THROWS_AS(table.at(i), CheckFailed);
+    }
   }
 }
 
-TEST_CASE("an entry in memory has the bytes of its reference packet", "[packet][PKT-11]") {
+TEST_CASE("an entry in memory has what was worked out of its packet, and the kernel object",
+          "[packet][PKT-05][PKT-11]") {
   HEDDLE_RANDOM(dice);
   oracle::Rng rng(dice.next());
-  for (int round = 0; round < 5'000; ++round) {
-    const oracle::Image image = oracle::random_dispatch(rng, 6);
-    KernelDispatch packet;
-    REQUIRE(decode(image, packet).ok());
-    for (std::uint32_t entry = 0; entry < 8; ++entry) {
-      DispatchFields fields;
-      const HsaResult verdict = decode_entry(image, entry, fields);
-      if (verdict.ok() != (entry == packet.reserved0)) FAIL("entry " << entry << " of round " << round);
-      if (!verdict.ok() && verdict.status != HsaStatus::invalid_argument) FAIL("status of round " << round);
-      if (verdict.ok() && !(fields == packet.fields)) FAIL("fields of round " << round);
-    }
-    if (encode_entry(packet.reserved0, packet.fields) != image) FAIL("bytes of round " << round);
+  Lab lab;
+  int made = 0;
+  while (made < 3'000) {
+    oracle::Image image;
+    oracle::ObjectImage object;
+    StoredKernel kernel;
+    if (!lab.make(rng, image, object, kernel)) continue;
+    ++made;
+    const auto number = static_cast<std::uint32_t>(rng.below(32));
+    const oracle::EntryImage expected = entry_of(number, image, object);
+    const EntryBytes bytes = encode_entry(number, kernel);
+    if (bytes != expected) FAIL("bytes of entry " << made);
+    if (scopes_of_entry(bytes) != image[1]) FAIL("scopes of entry " << made);
+    StoredKernel back;
+    if (!decode_entry(bytes, number, lab.validator, back).ok()) FAIL("entry " << made << " is refused");
+    const bool same = back.fields == kernel.fields && encode(back.object) == object &&
+                      back.shape.grid == kernel.shape.grid && back.shape.block == kernel.shape.block &&
+                      back.shape.shared_bytes == kernel.shape.shared_bytes && back.items.items == kernel.items.items &&
+                      back.shape.subcontext == 0;
+    if (!same) FAIL("entry " << made << " there and back");
+    if (decode_entry(bytes, (number + 1) % 32, lab.validator, back).ok()) FAIL("another number of entry " << made);
   }
-  CHECK_THROWS_AS(encode_entry(8, {}), CheckFailed);
 }
 
 TEST_CASE("an entry in memory that software has overwritten is none", "[packet][PKT-11]") {
   HEDDLE_RANDOM(dice);
   oracle::Rng rng(dice.next());
-  const oracle::Judge judge;
+  Lab lab;
   int refused = 0;
-  for (int round = 0; round < 20'000; ++round) {
-    oracle::Image image = oracle::random_dispatch(rng, 6);
-    for (std::uint64_t i = 1 + rng.below(4); i > 0; --i) oracle::damage(rng, image);
-    const auto entry = static_cast<std::uint32_t>(rng.percent(90) ? image[10] % 8 : rng.below(8));
-    if (const char* wrong = judge.entry(image, entry); wrong != nullptr) FAIL(wrong << " differs, round " << round);
-    DispatchFields fields;
-    if (!decode_entry(image, entry, fields).ok()) ++refused;
+  int taken = 0;
+  while (refused + taken < 10'000) {
+    oracle::Image image;
+    oracle::ObjectImage object;
+    StoredKernel kernel;
+    if (!lab.make(rng, image, object, kernel)) continue;
+    oracle::EntryImage entry = entry_of(5, image, object);
+    for (std::uint64_t i = 1 + rng.below(3); i > 0; --i) oracle::damage(rng, entry);
+    StoredKernel back;
+    const HsaResult verdict = decode_entry(entry, 5, lab.validator, back);
+    if (!verdict.ok()) {
+      if (verdict.status != HsaStatus::invalid_argument) FAIL("status");
+      ++refused;
+      continue;
+    }
+    // What is taken is an entry of another packet, with all that follows from that.
+    ++taken;
+    oracle::Image other = image;
+    oracle::set_number(other, 1, 1, entry[6]);
+    oracle::set_number(other, 2, 2, oracle::number(entry, 8, 2));
+    for (std::size_t i = 0; i < 3; ++i) oracle::set_number(other, 4 + 2 * i, 2, oracle::number(entry, 10 + 2 * i, 2));
+    for (std::size_t i = 0; i < 5; ++i) oracle::set_number(other, 12 + 4 * i, 4, oracle::number(entry, 16 + 4 * i, 4));
+    oracle::set_number(other, 32, 8, oracle::number(entry, 72, 8));
+    oracle::set_number(other, 40, 8, oracle::number(entry, 56, 8));
+    oracle::set_number(other, 56, 8, oracle::number(entry, 64, 8));
+    oracle::ObjectImage contents;
+    std::copy(entry.begin() + 128, entry.end(), contents.begin());
+    oracle::Object meant;
+    if (!oracle::format_of_dispatch(other).none() || !oracle::fields_of_dispatch(other, {}).none())
+      FAIL("a bad packet");
+    if (!oracle::read(contents, meant).none() || !oracle::together(other, meant, {}).none()) FAIL("a bad kernel");
+    if (entry_of(5, other, contents) != entry) FAIL("what does not follow from its packet");
   }
-  CHECK(refused > 4'000);
-  CHECK(refused < 16'000);
+  CHECK(refused > 5'000);
+  CHECK(taken > 100);
+  EntryBytes nothing{};
+  StoredKernel back;
+  CHECK(decode_entry(nothing, 0, lab.validator, back).status == HsaStatus::invalid_argument);
+  nothing[6] = 1;
+  CHECK(scopes_of_entry(nothing) == 0);  // empty, whatever else is there
 }
 
 }  // namespace packet_reference_table_test

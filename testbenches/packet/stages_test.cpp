@@ -57,6 +57,15 @@ class PlainMemory final : public MemoryPort, public EventHandler {
     note(fmt::format("write {:#x}", address));
     enter({tag, address, bytes, value, [value](std::uint64_t) { return value; }});
   }
+  void read_own(std::uint64_t address, std::uint32_t bytes, const MemoryTag& tag) override {
+    note(fmt::format("own read {:#x}", address));
+    enter({tag, address, bytes, {}, [](std::uint64_t before) { return before; }});
+  }
+  void write_own(std::uint64_t address, const std::uint8_t* data, std::uint32_t bytes, const MemoryTag& tag) override {
+    note(fmt::format("own write {:#x}", address));
+    for (std::uint32_t i = 0; i < bytes; ++i) bytes_.at(address + i) = data[i];
+    enter({tag, address, 0, {}, {}});
+  }
   void decrement(std::uint64_t address, std::uint8_t, const MemoryTag& tag) override {
     note(fmt::format("decrement {:#x}", address));
     enter({tag, address, 8, {}, [](std::uint64_t before) { return before - 1; }});
@@ -133,9 +142,7 @@ PacketParams costs() {
   PacketParams params;
   params.queues = 2;
   params.poll = 500;
-  params.decode_plain = 200;
-  params.dispatch = 70;
-  params.clean_up = 80;
+  params.step = 4;
   return params;
 }
 
@@ -186,7 +193,8 @@ struct StageBench : QueueWaits, RingListener, QueueSupervisor, KernelListener, R
   QueueTable queues{2, host};
   QueueMemory queue_memory{memory, queues};
   PacketReporter reporter{time, "packet", {}, *this, 2};
-  StageContext context{time, "stage", costs(), {}, packets, queues, queue_memory, reporter};
+  PacketCircuit circuit{costs(), 1};
+  StageContext context{time, "stage", costs(), {}, packets, queues, queue_memory, reporter, circuit};
 };
 
 }  // namespace
@@ -251,8 +259,8 @@ TEST_CASE("completion alone: fence, signal, mailbox, interrupt, in this order", 
   SECTION("a packet that has ended well") {
     completion.finish(packet);
     bench.time.run();
-    CHECK(bench.log == Lines{"1000: write-back", "1130: decrement 0x3000", "1180: read 0x3008", "1230: write 0x2000",
-                             "1280: host: event 7", "1280: kernel completed", "1280: packet retired"});
+    CHECK(bench.log == Lines{"1000: write-back", "1070: decrement 0x3000", "1120: read 0x3008", "1170: write 0x2000",
+                             "1220: host: event 7", "1220: kernel completed", "1220: packet retired"});
     CHECK(bench.memory.get(kSignal) == 4);
     CHECK(bench.memory.get(kMailbox, 4) == 7);
   }
@@ -262,16 +270,16 @@ TEST_CASE("completion alone: fence, signal, mailbox, interrupt, in this order", 
     packet.signal_value = -4096;
     completion.finish(packet);
     bench.time.run();
-    CHECK(bench.log == Lines{"1080: write 0x3000", "1130: kernel completed", "1130: packet retired"});
+    CHECK(bench.log == Lines{"1020: write 0x3000", "1070: kernel completed", "1070: packet retired"});
     CHECK(static_cast<std::int64_t>(bench.memory.get(kSignal)) == -4096);
   }
   SECTION("a mailbox that cannot be written stops the queue, and the packet is complete all the same") {
     bench.memory.put(kSignal + 8, kMailbox + 1);
     completion.finish(packet);
     bench.time.run();
-    CHECK(bench.log == Lines{"1000: write-back", "1130: decrement 0x3000", "1180: read 0x3008",
-                             "1230: a signal names no mailbox that can be written", "1230: kernel completed",
-                             "1230: packet retired"});
+    CHECK(bench.log == Lines{"1000: write-back", "1070: decrement 0x3000", "1120: read 0x3008",
+                             "1170: a signal names no mailbox that can be written", "1170: kernel completed",
+                             "1170: packet retired"});
   }
 }
 
@@ -312,24 +320,164 @@ TEST_CASE("the whole pipeline without SystemC takes the same time, phase by phas
   command(protocol::QueueCommand::open, ring_of(4));
   time.run_until(1000);
   command(protocol::QueueCommand::doorbell, {});
-  time.run_until(1000 + 370);
+  time.run_until(1000 + 340);
   REQUIRE(kernels.size() == 1);
   CHECK_FALSE(router.quiescent());
-  time.run_until(1000 + 885);
-  router.dispatcher().on_dispatch_done({kernels.front().operation, protocol::DoneStatus::ok, 1385, 1885}, 0);
+  time.run_until(1000 + 855);
+  router.dispatcher().on_dispatch_done({kernels.front().operation, protocol::DoneStatus::ok, 1355, 1855}, 0);
   time.run();
 
-  // A read of 50; the decoder's 200 cover the read of the object; the slices forget, 50; dispatch 70; start 15; run
-  // 500; write-back 50, clean-up 80, atomic 50.
+  // A read of 50; 22 steps of the decoder, which cover the read of the object, and 23 when it is there; the slices
+  // forget, 50; dispatch 15 steps; start 15; run 500; write-back 50, clean-up 5 steps, atomic 50.
   REQUIRE(listener.done.size() == 1);
   const PacketTimes& times = listener.done.front().times;
   CHECK(std::vector<Cycle>{times.doorbell, times.fetched, times.ready, times.decoded, times.dispatched, times.started,
                            times.ended,
-                           times.cleaned} == std::vector<Cycle>{1000, 1050, 1050, 1300, 1370, 1385, 1885, 2065});
+                           times.cleaned} == std::vector<Cycle>{1000, 1050, 1050, 1280, 1340, 1355, 1855, 1975});
   CHECK(listener.done.front().status == arch::HsaStatus::success);
   CHECK(memory.get(kSignal) == 0);
   CHECK(memory.get(kIndex) == 1);
   CHECK(router.quiescent());
+}
+
+namespace {
+
+// What the buffer tells, with the cycle.
+struct BufferBench : StageBench, EntryListener, ScopesListener {
+  struct HoldsAll final : FitCheck {
+    std::string why_never_fits(const arch::KernelShape&) const override { return {}; }
+  };
+  void entry_read(Packet& packet, std::uint32_t entry, const arch::HsaResult& result,
+                  const StoredKernel& kernel) override {
+    note(result.ok() ? fmt::format("packet {}: entry {} of {:#x}", packet.index, entry, kernel.fields.kernarg)
+                     : fmt::format("packet {}: entry {}, {}", packet.index, entry, arch::reason_text(result.reason)));
+  }
+  void entry_written(Packet& packet, bool ok) override { note(fmt::format("packet {}: stored {}", packet.index, ok)); }
+  void scopes_read(std::uint32_t queue, std::uint64_t ticket, std::uint8_t scopes) override {
+    note(fmt::format("queue {}: ticket {} has {}", queue, ticket, scopes));
+  }
+  Packet& packet_of(std::uint32_t queue, std::uint64_t index) {
+    Packet& packet = packets.take();
+    packet.queue = queue;
+    packet.index = index;
+    return packet;
+  }
+  static StoredKernel kernel(std::uint64_t kernarg, std::uint8_t scopes = 0) {
+    StoredKernel made;
+    arch::KernelDispatch dispatch;
+    REQUIRE(arch::decode(kernel_packet(0), dispatch).ok());
+    made.fields = dispatch.fields;
+    made.fields.kernarg = kernarg;
+    made.fields.synch_scopes = scopes;
+    made.object.duration = {10, 10};
+    made.shape = arch::shape_of(made.fields, made.object, 0);
+    return made;
+  }
+
+  HoldsAll fit;
+  arch::CodeStore codes;
+  KernelValidator validator{arch::SmLimits(), codes, fit};
+};
+
+}  // namespace
+
+TEST_CASE("the buffer on the chip: one port, in order, for all queues", "[packet][PKT-05][PKT-11]") {
+  BufferBench bench;  // 1,135 bits by 256: 5 cycles, and 4
+  ReferenceBuffer buffer(bench.context, {bench, bench, bench.validator, bench}, 0);
+  for (std::uint32_t queue = 0; queue < 2; ++queue) {
+    bench.queues.open(queue, ring_of(4));
+    buffer.open(queue);
+  }
+  bench.time.run_until(100);
+  Packet& a = bench.packet_of(0, 1);
+  Packet& b = bench.packet_of(1, 2);
+  Packet& gone = bench.packet_of(0, 3);
+  buffer.read(b, 7);
+  buffer.write(a, 7, bench.kernel(0x10, 5));
+  buffer.write(gone, 6, bench.kernel(0x20));
+  buffer.read(a, 7);
+  buffer.read_scopes(0, 7, 33);
+  buffer.read_scopes(1, 7, 34);
+  bench.packets.free(gone);
+  buffer.read(a, 6);
+  bench.time.run_until(200);
+  CHECK(bench.log == Lines{"109: packet 2: entry 7, an entry of the reference state table is empty",
+                           "114: packet 1: stored true", "124: packet 1: entry 7 of 0x10",
+                           "125: queue 0: ticket 33 has 5", "126: queue 1: ticket 34 has 0",
+                           "131: packet 1: entry 6, an entry of the reference state table is empty"});
+  CHECK(bench.reporter.stats().table_wait.value() == 5 + 10 + 15 + 20 + 21 + 22);
+  bench.log.clear();
+  bench.time.run_until(300);
+  buffer.open(0);  // again
+  buffer.read(a, 7);
+  buffer.read(a, 5);
+  buffer.reset();
+  buffer.read(b, 0);
+  bench.time.run_until(400);
+  CHECK(bench.log == Lines{"309: packet 2: entry 0, an entry of the reference state table is empty"});
+}
+
+TEST_CASE("the buffer in memory: nothing is kept on the chip, and emptying is writing", "[packet][PKT-05][PKT-11]") {
+  BufferBench bench;
+  PacketParams params = costs();
+  params.table = TablePlace::memory;
+  params.entries = 2;
+  params.table_owner = GENERATE(TableOwner::queue, TableOwner::agent);
+  const bool own = params.table_owner == TableOwner::queue;
+  const StageContext context{bench.time,         "stage",        params,       {}, bench.packets, bench.queues,
+                             bench.queue_memory, bench.reporter, bench.circuit};
+  ReferenceBuffer buffer(context, {bench, bench, bench.validator, bench}, 0x8000);
+  bench.memory.deliver = [&](const MemoryAnswer& answer) {
+    bench.queue_memory.answered(answer.tag.queue);
+    buffer.on_answer(answer);
+  };
+  for (std::uint32_t queue = 0; queue < 2; ++queue) bench.queues.open(queue, ring_of(4));
+  // What lies there from before is no entry once the table has been opened; who asks meanwhile waits.
+  bench.memory.put_bytes(0x8000, encode_entry(0, bench.kernel(0x70)));
+  bench.memory.put_bytes(0x8200, encode_entry(0, bench.kernel(0x80)));
+  bench.time.run_until(100);
+  Packet& a = bench.packet_of(0, 1);
+  Packet& gone = bench.packet_of(0, 3);
+  buffer.open(0);
+  buffer.read(a, 0);
+  buffer.write(gone, 1, bench.kernel(0x60));
+  bench.packets.free(gone);
+  bench.time.run_until(300);
+  CHECK(bench.log == Lines{"100: own write 0x8000", "100: own write 0x8100", "150: own read 0x8000",
+                           "150: own read 0x8080",
+                           "200: packet 1: entry 0, an entry of the reference state table is empty"});
+  CHECK(bench.queue_memory.outstanding(0) == 0);
+  bench.log.clear();
+  buffer.write(a, 1, bench.kernel(0x10, 1));
+  bench.time.run_until(400);
+  CHECK(bench.log == Lines{"300: own write 0x8100", "300: own write 0x8180", "350: packet 1: stored true"});
+  bench.log.clear();
+  // What is read is what lies there.
+  bench.memory.put_bytes(0x8100, encode_entry(1, bench.kernel(0x20, 5)));
+  buffer.read(a, 1);
+  buffer.read_scopes(0, 1, 9);
+  bench.time.run_until(500);
+  CHECK(bench.log == Lines{"400: own read 0x8100", "400: own read 0x8180", "400: own read 0x8100",
+                           "450: packet 1: entry 1 of 0x20", "450: queue 0: ticket 9 has 5"});
+  bench.log.clear();
+  bench.memory.put(0x8100 + 40, 1, 4);  // no such workgroups follow from the packet
+  buffer.read(a, 1);
+  bench.time.run_until(600);
+  CHECK(bench.log.back() == "550: packet 1: entry 1, what lies in memory is not the table entry");
+  bench.log.clear();
+  // A table of all queues is emptied before the first use of all, and after a reset.
+  Packet& b = bench.packet_of(1, 2);
+  buffer.open(1);
+  buffer.read(b, 0);
+  bench.time.run_until(800);
+  const std::string table = own ? "0x8200" : "0x8000";
+  CHECK(bench.log.front() == fmt::format("600: own {} {}", own ? "write" : "read", table));
+  CHECK(bench.log.back() ==
+        fmt::format("{}: packet 2: entry 0, an entry of the reference state table is empty", own ? 700 : 650));
+  buffer.reset();
+  bench.log.clear();
+  buffer.open(1);
+  CHECK(bench.log.front() == fmt::format("800: own write {}", table));
 }
 
 }  // namespace packet_stages_test

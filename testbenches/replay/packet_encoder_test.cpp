@@ -83,19 +83,18 @@ std::vector<arch::DispatchFields> launched(const std::vector<PreparedPacket>& pa
     const arch::PacketBytes bytes = bytes_of(packet);
     const PacketType type = arch::type_of(bytes);
     if (type == PacketType::condensed_dispatch) {
-      packet::CondensedKernels kernels;
-      std::uint32_t bad = 0;
-      const arch::HsaResult verdict = packet::expand(bytes, table, kernels, bad);
-      INFO(arch::reason_text(verdict.reason));
-      REQUIRE(verdict.ok());
-      REQUIRE(kernels.count == packet.ops.size());
-      for (std::uint32_t k = 0; k < kernels.count; ++k) result.push_back(kernels.kernels[k].fields);
+      const packet::CondensedKernels expanded =
+          packet::expand(packet::read_diffs(bytes, {}, table.size()), arch::DiffOf::packet, table);
+      INFO(arch::reason_text(expanded.result.reason));
+      REQUIRE(expanded.result.ok());
+      REQUIRE(expanded.kernels.size() == packet.ops.size());
+      for (const packet::CondensedKernel& kernel : expanded.kernels) result.push_back(kernel.kernel.fields);
     } else if (type == PacketType::kernel_dispatch || type == PacketType::reference_dispatch) {
       arch::KernelDispatch dispatch;
       REQUIRE(arch::decode(bytes, dispatch).ok());
       REQUIRE(packet.ops.size() == 1);
       result.push_back(dispatch.fields);
-      if (type == PacketType::reference_dispatch) table.store(dispatch.reserved0, dispatch.fields);
+      if (type == PacketType::reference_dispatch) table.store(dispatch.reserved0, {dispatch.fields, {}, {}, {}});
     }
   }
   return result;

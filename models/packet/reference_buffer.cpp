@@ -1,0 +1,206 @@
+#include "packet/reference_buffer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace heddle::packet {
+
+using arch::HsaResult;
+using arch::HsaStatus;
+using Use = MemoryTag::Use;
+
+namespace {
+
+constexpr std::uint32_t kLines = kEntryBytes / arch::kLineBytes;
+static_assert(kEntryBytes % arch::kLineBytes == 0 && kEntryHeadBytes <= arch::kLineBytes);
+
+}  // namespace
+
+ReferenceBuffer::ReferenceBuffer(const StageContext& context, const Neighbours& to, std::uint64_t base)
+    : PipelineStage(context),
+      to_(to),
+      base_(base),
+      tables_(params().table_owner == TableOwner::queue ? queues().count() : 1) {
+  for (Table& table : tables_) table.entries = ReferenceTable(on_chip() ? params().entries : 0);
+}
+
+// A table in memory that all queues share is emptied once, before it is used at all: who knows what lies there.
+void ReferenceBuffer::open(std::uint32_t queue) {
+  const std::uint32_t number = table_of(queue);
+  Table& table = tables_[number];
+  const bool own = params().table_owner == TableOwner::queue;
+  if (on_chip()) {
+    if (own) table.entries.clear();
+    return;
+  }
+  if (!own && table.emptied) return;
+  table.emptied = true;
+  table.clearing = params().entries;
+  constexpr std::array<std::uint8_t, kEntryHeadBytes> kNothing{};
+  for (std::uint32_t entry = 0; entry < params().entries; ++entry) {
+    memory().write_own(address(number, entry), kNothing.data(), kEntryHeadBytes,
+                       {Use::table_clear, queue, 0, 0, number, 0});
+  }
+}
+
+void ReferenceBuffer::cleared(const MemoryAnswer& answer) {
+  Table& table = tables_[answer.tag.part];
+  --table.clearing;
+  if (!answer.ok) {
+    table.emptied = false;
+    to_.supervisor.fail(answer.tag.queue, queues().setup(answer.tag.queue).first, 0,
+                        {HsaStatus::error, arch::Reason::table_unwritable});
+  }
+  if (table.clearing > 0) return;
+  std::deque<std::uint32_t> waiting;
+  std::swap(waiting, table.waiting);
+  for (const std::uint32_t number : waiting) {
+    const Access& access = accesses_[number];
+    if (access.kind == Kind::scopes || packets().find(access.packet) != nullptr) {
+      enter_memory(number);
+    } else {
+      accesses_.give_back(number);  // the packet has been dropped in the meantime
+    }
+  }
+}
+
+void ReferenceBuffer::read(Packet& packet, std::uint32_t entry) {
+  stats().table_reads.add();
+  enter({Kind::read, packet.queue, packet.index, packet.reference(), entry, {}, 0, true, {}});
+}
+
+void ReferenceBuffer::write(Packet& packet, std::uint32_t entry, const StoredKernel& kernel) {
+  stats().table_writes.add();
+  enter({Kind::write, packet.queue, packet.index, packet.reference(), entry, kernel, 0, true, {}});
+}
+
+void ReferenceBuffer::read_scopes(std::uint32_t queue, std::uint32_t entry, std::uint64_t ticket) {
+  stats().table_scopes.add();
+  enter({Kind::scopes, queue, 0, ticket, entry, {}, 0, true, {}});
+}
+
+void ReferenceBuffer::enter(Access access) {
+  const std::uint32_t number = accesses_.take();
+  Table& table = tables_[table_of(access.queue)];
+  accesses_[number] = std::move(access);
+  if (on_chip()) return enter_chip(number);
+  if (table.clearing > 0) {
+    table.waiting.push_back(number);
+  } else {
+    enter_memory(number);
+  }
+}
+
+void ReferenceBuffer::enter_chip(std::uint32_t number) {
+  const std::uint32_t bits = accesses_[number].kind == Kind::scopes ? 1 : kEntryBits;
+  const Cycle taken = timebase().cost((bits + params().table_bits - 1) / params().table_bits);
+  const Cycle begin = std::max(now(), port_free_);
+  stats().table_wait.add(begin - now());
+  port_free_ = begin + taken;
+  schedule(port_free_ - now() + timebase().cost(params().table_latency), kDone, std::uint64_t{resets_} << 32 | number);
+}
+
+void ReferenceBuffer::enter_memory(std::uint32_t number) {
+  Access& access = accesses_[number];
+  const std::uint64_t at = address(table_of(access.queue), access.entry);
+  const auto tag = [&](Use use, std::uint32_t line) {
+    return MemoryTag{use, access.queue, number, resets_, line, access.index};
+  };
+  if (access.kind == Kind::scopes) {
+    access.missing = 1;
+    memory().read_own(at, kEntryHeadBytes, tag(Use::table_read, 0));
+    return;
+  }
+  access.missing = kLines;
+  if (access.kind == Kind::write) access.bytes = encode_entry(access.entry, access.kernel);
+  for (std::uint32_t line = 0; line < kLines; ++line) {
+    const std::uint32_t offset = line * arch::kLineBytes;
+    if (access.kind == Kind::read) {
+      memory().read_own(at + offset, arch::kLineBytes, tag(Use::table_read, line));
+    } else {
+      memory().write_own(at + offset, access.bytes.data() + offset, arch::kLineBytes, tag(Use::table_write, line));
+    }
+  }
+}
+
+void ReferenceBuffer::on_answer(const MemoryAnswer& answer) {
+  if (answer.tag.use == Use::table_clear) return cleared(answer);
+  line_moved(answer);
+}
+
+void ReferenceBuffer::line_moved(const MemoryAnswer& answer) {
+  Access& access = accesses_[answer.tag.slot];
+  access.ok = access.ok && answer.ok;
+  if (answer.ok && access.kind != Kind::write) {
+    std::copy(answer.data.begin(), answer.data.end(),
+              access.bytes.begin() + std::ptrdiff_t{arch::kLineBytes} * answer.tag.part);
+  }
+  if (--access.missing > 0) return;
+  const Access done = std::move(access);
+  accesses_.give_back(answer.tag.slot);
+  finish_memory(done);
+}
+
+void ReferenceBuffer::on_event(std::uint32_t, std::uint64_t argument) {
+  if (argument >> 32 != resets_) return;
+  const auto number = static_cast<std::uint32_t>(argument);
+  const Access done = std::move(accesses_[number]);
+  accesses_.give_back(number);
+  finish_chip(done);
+}
+
+void ReferenceBuffer::finish_chip(const Access& access) {
+  ReferenceTable& table = tables_[table_of(access.queue)].entries;
+  const bool there = table.valid(access.entry);
+  if (access.kind == Kind::write) {
+    if (packets().find(access.packet) != nullptr) table.store(access.entry, access.kernel);
+    return tell(access, {}, access.kernel);
+  }
+  static const StoredKernel kNone;
+  const HsaResult empty{HsaStatus::invalid_argument, arch::Reason::empty_entry};
+  tell(access, there ? HsaResult{} : empty, there ? table.at(access.entry) : kNone);
+}
+
+void ReferenceBuffer::finish_memory(const Access& access) {
+  if (access.kind == Kind::scopes) {
+    StoredKernel head;
+    head.fields.synch_scopes = access.ok ? scopes_of_entry(access.bytes) : std::uint8_t{0};
+    return tell(access, {}, head);
+  }
+  if (!access.ok) {
+    const bool read = access.kind == Kind::read;
+    return tell(access, {HsaStatus::error, read ? arch::Reason::table_unreadable : arch::Reason::table_unwritable},
+                access.kernel);
+  }
+  if (access.kind == Kind::write) return tell(access, {}, access.kernel);
+  StoredKernel kernel;
+  const HsaResult result = decode_entry(access.bytes, access.entry, to_.validator, kernel);
+  tell(access, result, kernel);
+}
+
+void ReferenceBuffer::tell(const Access& access, const HsaResult& result, const StoredKernel& kernel) {
+  if (access.kind == Kind::scopes) {
+    return to_.scopes.scopes_read(access.queue, access.packet, kernel.fields.synch_scopes);
+  }
+  Packet* packet = packets().find(access.packet);
+  if (packet == nullptr) return;  // it has been dropped in the meantime
+  if (access.kind == Kind::read) {
+    to_.entries.entry_read(*packet, access.entry, result, kernel);
+  } else {
+    to_.entries.entry_written(*packet, result.ok());
+  }
+}
+
+void ReferenceBuffer::reset() {
+  for (Table& table : tables_) {
+    table.entries.clear();
+    table.emptied = false;
+    table.clearing = 0;
+    table.waiting.clear();
+  }
+  accesses_.clear();
+  ++resets_;
+  port_free_ = 0;
+}
+
+}  // namespace heddle::packet

@@ -1,0 +1,110 @@
+// Reference state buffer: the tables of all queues, one each or one for all (PKT-05), where they lie and what it takes
+// to reach them (PKT-11).
+//
+// On the chip they share a memory with one port: an access takes it for entry bits over table_bits, one after another,
+// whichever queue it is for. In device memory the chip keeps nothing of them, not even which entries are there: an
+// entry is two lines at a physical address, which no process can map, and a table is emptied by writing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "common/index_pool.h"
+#include "packet/packet_reporter.h"
+#include "packet/reference_table.h"
+
+namespace heddle::packet {
+
+// Who reads and writes entries for packets.
+class EntryListener {
+ public:
+  // `kernel`: what lies in the entry, if `result` is good.
+  virtual void entry_read(Packet& packet, std::uint32_t entry, const arch::HsaResult& result,
+                          const StoredKernel& kernel) = 0;
+  virtual void entry_written(Packet& packet, bool ok) = 0;
+
+ protected:
+  ~EntryListener() = default;
+};
+
+// Who looks at the scopes of an entry before a packet is decoded.
+class ScopesListener {
+ public:
+  // `ticket` as it was asked for. Scopes of 0 where nothing is stored.
+  virtual void scopes_read(std::uint32_t queue, std::uint64_t ticket, std::uint8_t scopes) = 0;
+
+ protected:
+  ~ScopesListener() = default;
+};
+
+class ReferenceBuffer final : public PipelineStage {
+ public:
+  struct Neighbours {
+    EntryListener& entries;
+    ScopesListener& scopes;
+    KernelValidator& validator;
+    QueueSupervisor& supervisor;
+  };
+
+  // `base`: device address of the tables, if they lie in memory.
+  ReferenceBuffer(const StageContext& context, const Neighbours& to, std::uint64_t base);
+
+  // The queue is opened: a table of its own is empty then.
+  void open(std::uint32_t queue);
+  // Answers come later, in the order of the requests on the chip, in any from memory; none for a packet that is gone by
+  // then, and a write of such a packet changes nothing on the chip.
+  void read(Packet& packet, std::uint32_t entry);
+  void write(Packet& packet, std::uint32_t entry, const StoredKernel& kernel);
+  void read_scopes(std::uint32_t queue, std::uint32_t entry, std::uint64_t ticket);
+
+  void on_answer(const MemoryAnswer& answer);
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void reset();
+
+ private:
+  enum Event : std::uint32_t { kDone };  // argument: an access, and the number of the reset in the upper half
+  enum class Kind : std::uint8_t { read, write, scopes };
+  struct Access {
+    Kind kind = Kind::read;
+    std::uint32_t queue = 0;
+    std::uint64_t index = 0;   // of the packet
+    std::uint64_t packet = 0;  // Packet::reference(); of scopes: the ticket
+    std::uint32_t entry = 0;
+    StoredKernel kernel;  // that is written
+    // In memory.
+    std::uint32_t missing = 0;  // lines
+    bool ok = true;
+    EntryBytes bytes{};
+  };
+  struct Table {
+    ReferenceTable entries;             // on the chip
+    bool emptied = false;               // in memory: since the last reset
+    std::uint32_t clearing = 0;         // in memory: entries that are being emptied
+    std::deque<std::uint32_t> waiting;  // accesses until that is done
+  };
+
+  std::uint32_t table_of(std::uint32_t queue) const { return params().table_owner == TableOwner::queue ? queue : 0; }
+  bool on_chip() const { return params().table == TablePlace::scratch; }
+  std::uint64_t address(std::uint32_t table, std::uint32_t entry) const {
+    return base_ + (std::uint64_t{table} * params().entries + entry) * kEntryBytes;
+  }
+  void enter(Access access);
+  void enter_chip(std::uint32_t number);
+  void enter_memory(std::uint32_t number);
+  void line_moved(const MemoryAnswer& answer);
+  void cleared(const MemoryAnswer& answer);
+  void finish_chip(const Access& access);
+  void finish_memory(const Access& access);
+  void tell(const Access& access, const arch::HsaResult& result, const StoredKernel& kernel);
+
+  const Neighbours to_;
+  const std::uint64_t base_;
+  std::vector<Table> tables_;
+  IndexPool<Access> accesses_;
+  std::uint32_t resets_ = 0;
+  Cycle port_free_ = 0;
+};
+
+}  // namespace heddle::packet
