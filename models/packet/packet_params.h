@@ -24,7 +24,7 @@ struct PacketParams {
   std::uint32_t agents = 8;                    // agent packets of a queue that the host has at a time
   double poll = 500;                           // ns between looks at a barrier packet's signals in the host's memory
   // Rates of the processor's work (PKT-08).
-  double step = 7.5;                         // ns of a step
+  double step = 8.2;                       // ns of a step
   std::uint32_t step_bytes = 8;            // that move in or out in a step
   std::uint32_t step_half_words = 1;       // of a condensed packet that are taken apart in a step
   std::uint32_t step_checks = 1;           // rules that are checked in a step

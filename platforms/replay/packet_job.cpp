@@ -35,7 +35,8 @@ heddle_plan_costs costs_of(const gpu::GpuParams& gpu, const SubmissionParams& ho
   costs.reference = whole(each + decode.reference);
   costs.condensed = whole(each + decode.condensed);
   costs.diff = whole(decode.diff);
-  costs.own_clean_up = whole(signal + clean_up);
+  // A signal that is needed takes its way whether its packet ends there or not.
+  costs.own_clean_up = whole((system ? signal : 0) + clean_up);
   return costs;
 }
 

@@ -170,7 +170,7 @@ TEST_CASE("packets and errors are counted, and their phases", "[packet][PKT-08][
   CHECK(value("errors.invalid_packet_format") == 1);
   CHECK(value("execution.count") == 4);
   CHECK(value("execution.mean") == 1000.0);
-  CHECK(value("dispatch.mean") == 15 * PacketParams().step);
+  CHECK(value("dispatch.mean") == Approx(15 * PacketParams().step));
   CHECK(value("open") == 0.0);
 }
 
