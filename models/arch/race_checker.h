@@ -1,15 +1,16 @@
 // Finds what packets of a machine forget to say about memory (PKT-14): reads of bytes that another kernel has written,
 // without an order between the two, without a release behind the one, or without an acquire before the other, of a
-// scope that reaches both (arch/packet_order.h). It tells of them in whatever order they happened to run, and whatever
-// the caches happened to hold.
+// scope that reaches both (arch/packet_order.h). It tells of them whatever the caches happened to hold, and of a
+// missing order if the write came first.
 //
 // Kernels that streams or programs have launched acquire when they start and release when they end; copy engines read
 // and write at the L2, so that copies need an order alone. Between kernels agent scope is enough, the host needs system
 // scope. What a program acquires itself (a fence, an acquire load, the end of its children) is taken to be right.
 // Strong writes race with weak reads only, and accesses of one kernel with none.
 //
-// Not looked at: two writes without an order, local and shared memory, bulk requests, what goes past the transports of
-// the aperture (direct memory, debuggers), and one memory under two addresses, where they are translated.
+// Not looked at: writes without an order to a read or a write that came first, local and shared memory, bulk requests,
+// what goes past the transports of the aperture (direct memory, debuggers), and one memory under two addresses, where
+// they are translated.
 #pragma once
 
 #include <cstdint>

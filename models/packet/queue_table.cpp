@@ -19,6 +19,10 @@ bool QueueCore::ring(std::uint64_t index, Cycle when) {
   bell_ = when;
   const bool in_reach = index >= next_ && index - read_ < size_;
   if (in_reach && !told(index)) {
+    // Those that were looked at untold, and are being read.
+    for (std::uint64_t i = next_; i <= index && in_window(i); ++i) {
+      if (!told(i) && at(i).slot == Slot::reading) at(i).doorbell = when;
+    }
     told_any_ = true;
     last_ = index;
     told_.push_back({index, when});

@@ -287,8 +287,8 @@ std::size_t PacketEncoder::batch_of(std::uint32_t queue, std::size_t place, std:
   return count;
 }
 
-std::size_t PacketEncoder::prepare(std::uint32_t queue, std::size_t place, std::size_t ready,
-                                   std::deque<PreparedPacket>& out) {
+PacketEncoder::Prepared PacketEncoder::prepare(std::uint32_t queue, std::size_t place, std::size_t ready,
+                                               std::deque<PreparedPacket>& out) {
   const std::vector<std::size_t>& ops = plan_.queues[queue].ops;
   HEDDLE_CHECK(ready > 0 && place + ready <= ops.size(), "there is no operation to prepare");
   Queue& own = queues_[queue];
@@ -296,16 +296,16 @@ std::size_t PacketEncoder::prepare(std::uint32_t queue, std::size_t place, std::
   barriers(op, out);
   if (workload_.ops[op].kind != OpKind::kernel) {
     copy(op, out);
-    return 1;
+    return {1, 0};
   }
   if (params_.options.format != PacketFormat::condensed || own.entries == 0) {
     kernel(own, op, out);
-    return 1;
+    return {1, 0};
   }
   const std::size_t count = batch_of(queue, place, ready);
   const auto begin = ops.begin() + static_cast<std::ptrdiff_t>(place);
   condensed(own, {begin, begin + static_cast<std::ptrdiff_t>(count)}, out);
-  return count;
+  return {count, count};
 }
 
 void PacketEncoder::barriers(std::size_t op, std::deque<PreparedPacket>& out) const {

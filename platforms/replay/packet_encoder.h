@@ -100,9 +100,13 @@ class PacketEncoder {
   PacketEncoder(const workload::Workload& workload, const PacketPlan& plan, const PacketMemory& memory,
                 const EncoderParams& params);
 
+  struct Prepared {
+    std::size_t taken = 0;    // operations
+    std::size_t planned = 0;  // of them, the kernels of a list for which the best packets were looked for
+  };
   // Appends the packets of the next operations of a queue, from PlannedQueue::ops[place] on, of which `ready` are there
-  // (1 or more). Returns how many of these it has taken.
-  std::size_t prepare(std::uint32_t queue, std::size_t place, std::size_t ready, std::deque<PreparedPacket>& out);
+  // (1 or more).
+  Prepared prepare(std::uint32_t queue, std::size_t place, std::size_t ready, std::deque<PreparedPacket>& out);
 
   heddle_dispatch dispatch_of(std::size_t op) const;
   // Prepared packets that count in PacketMemory::queue_signals.

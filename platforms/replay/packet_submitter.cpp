@@ -166,6 +166,7 @@ void PacketSubmitter::look() {
 
 void PacketSubmitter::begin(std::uint32_t queue) {
   Queue& q = queues_[queue];
+  double ns = params_.enqueue;
   if (q.prepared.empty()) {
     const std::vector<std::size_t>& ops = plan_.queues[queue].ops;
     std::size_t ready = 0;
@@ -175,11 +176,13 @@ void PacketSubmitter::begin(std::uint32_t queue) {
       ++ready;
     }
     q.order = plan_.ops[ops[q.place]].order;
-    q.place += encoder_.prepare(queue, q.place, ready, q.prepared);
+    const PacketEncoder::Prepared prepared = encoder_.prepare(queue, q.place, ready, q.prepared);
+    q.place += prepared.taken;
+    ns += params_.plan * static_cast<double>(prepared.planned);
   }
   busy_ = true;
   begun_ = domain.now();
-  domain.schedule_in(cycles(params_.enqueue), *this, kWritten, queue);
+  domain.schedule_in(cycles(ns), *this, kWritten, queue);
 }
 
 void PacketSubmitter::write(std::uint32_t queue) {

@@ -51,6 +51,11 @@ void SubmissionParams::describe(ParamTable<SubmissionParams>& t) {
         "each "
         "stream's own thread of the host writes",
         "assumption: 64 bytes and an atomic add on the write index, no driver call");
+  t.add(
+      "plan", &SubmissionParams::plan, {Unit::ns, 0.0, 1e9},
+      "time of the host for each kernel of a list of which it makes condensed packets, before it writes the first",
+      "0: planned ahead, as of a graph that is launched again and again; docs/results/packets.md has what heddle_plan "
+      "takes");
   t.add("doorbell", &SubmissionParams::doorbell, {Unit::ns, 0.0, 1e9},
         "time that the host takes to ring a doorbell: a posted write",
         "assumption: what a write to a register costs a processor that does not wait for it");

@@ -40,6 +40,7 @@ std::string operation_label(const workload::Workload& workload, std::size_t op);
 // Parameters of the host of a run that submits by packets, or into TMDQs.
 struct SubmissionParams {
   double enqueue = 250;                           // ns, writing a packet into its ring
+  double plan = 0;                                // ns, of a kernel for which condensed packets are planned
   double doorbell = 50;                           // ns, ringing it
   double poll = 1000;                             // ns between looks at the read index of a full ring
   std::uint32_t ring = 1024;                      // packets: a power of two

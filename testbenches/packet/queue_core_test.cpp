@@ -219,6 +219,35 @@ TEST_CASE("a read that began before a doorbell is done again", "[packet][PKT-14]
   REQUIRE(core.waiting_at(1) == nullptr);
 }
 
+TEST_CASE("a packet that was being looked for when its doorbell rang was told of by that", "[packet][PKT-08]") {
+  QueueCore core;
+  core.open(0, 8, 4);
+  REQUIRE(core.ring(0, 1));
+  REQUIRE(core.next_read() == 0U);
+  core.arrived(0, QueueCore::Slot::published, {}, 2);
+  REQUIRE(core.take_head().doorbell == 1);
+  core.release_head();
+  REQUIRE(core.next_read() == 1U);  // untold
+  REQUIRE(core.ring(2, 3));         // of it, and of the next one
+  REQUIRE(core.next_read() == 2U);
+  core.arrived(1, QueueCore::Slot::published, {}, 4);
+  REQUIRE(core.take_head().doorbell == 3);
+  core.release_head();
+  REQUIRE(core.ring(3, 5));
+  core.arrived(2, QueueCore::Slot::published, {}, 6);
+  REQUIRE(core.take_head().doorbell == 3);  // it had been told already
+  core.release_head();
+  // Found before its own doorbell: by the one that made it be looked for.
+  REQUIRE(core.next_read() == 3U);
+  core.arrived(3, QueueCore::Slot::published, {}, 7);
+  REQUIRE(core.take_head().doorbell == 5);
+  core.release_head();
+  REQUIRE(core.next_read() == 4U);
+  core.arrived(4, QueueCore::Slot::published, {}, 8);
+  REQUIRE(core.ring(4, 9));
+  REQUIRE(core.take_head().doorbell == 5);
+}
+
 TEST_CASE("a wild doorbell asks for what is there, and is forgotten", "[packet][PKT-01][PKT-14]") {
   for (const std::uint64_t wild : {~std::uint64_t{0}, std::uint64_t{1} << 63, (std::uint64_t{1} << 63) - 1,
                                    std::uint64_t{9}, std::uint64_t{4}, std::uint64_t{0}}) {

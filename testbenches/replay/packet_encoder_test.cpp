@@ -51,7 +51,7 @@ struct Lab {
     std::deque<PreparedPacket> out;
     const std::size_t count = plan.queues[queue].ops.size();
     for (std::size_t place = 0; place < count;) {
-      place += encoder.prepare(queue, place, std::min(ready, count - place), out);
+      place += encoder.prepare(queue, place, std::min(ready, count - place), out).taken;
     }
     return {out.begin(), out.end()};
   }

@@ -1,5 +1,6 @@
 // Workloads that are submitted by packets to real machines: order, results, errors, full rings, shared queues.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -98,6 +99,37 @@ TEST_CASE("the host is busy for every packet that it writes", "[replay][PKT-08]"
   for (std::size_t i = 1; i < 10; ++i) {
     CHECK(launches[i].times[0] - launches[i - 1].times[0] == Approx(21'000));
     CHECK(launches[i].part_ns(Part::enqueue) == Approx(20'000).margin(500));
+  }
+}
+
+TEST_CASE("the host plans condensed packets before it writes the first of them", "[replay][PKT-08]") {
+  Workload w = empty_workload(1);
+  for (int i = 0; i < 40; ++i) w.ops.push_back(kernel_op(0, 1, 10));
+  Run how;
+  how.options.host.enqueue = 1000;
+  how.options.host.plan = 5000;
+  const std::array<std::uint32_t, 2> batches{10, 40};
+  for (const std::uint32_t batch : batches) {
+    how.packets.format = PacketFormat::condensed;
+    how.packets.batch = batch;
+    const SimulationResult result = run(w, how);
+    check_run(w, result);
+    std::set<std::uint64_t> packets;
+    double planning = 0;
+    for (const replay::PacketLaunch& launch : result.jobs[0].launches) {
+      if (!packets.insert(launch.index).second) continue;
+      planning += launch.part_ns(Part::enqueue) - 1000;
+    }
+    CHECK(packets.size() < 40);
+    CHECK(planning == Approx(40 * 5000).margin(500.0 * static_cast<double>(packets.size())));
+    CHECK(result.jobs[0].launches.front().part_ns(Part::enqueue) == Approx(1000 + 5000.0 * batch).margin(500));
+  }
+  // One packet for each kernel needs no plan.
+  how.packets.format = PacketFormat::plain;
+  const SimulationResult plain = run(w, how);
+  check_run(w, plain);
+  for (const replay::PacketLaunch& launch : plain.jobs[0].launches) {
+    CHECK(launch.part_ns(Part::enqueue) == Approx(1000).margin(500));
   }
 }
 

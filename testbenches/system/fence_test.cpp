@@ -334,7 +334,7 @@ TEST_CASE("with what the checker asks for no kernel sees old bytes", "[system][r
   const Quiet quiet;
   std::uint32_t clean = 0;
   std::uint32_t old = 0;
-  for (const std::uint64_t seed : seeds(careful ? 4 : 12)) {
+  for (const std::uint64_t seed : seeds(careful ? 4 : 24)) {
     CAPTURE(mode, careful, seed);
     Random random(seed);
     SimFixture fixture;
@@ -357,15 +357,16 @@ TEST_CASE("with what the checker asks for no kernel sees old bytes", "[system][r
     std::vector<std::pair<std::uint64_t, Fences>> kernels;
     for (std::uint32_t k = 0; k < 10; ++k) {
       const std::uint32_t place = random.below(kPlaces);
+      // All wait: the checker does not look at writes without an order to a read or a write before them.
       Fences fences = kAgent;
       if (!careful) {
         if (random.chance(12)) fences.acquire = HEDDLE_FENCE_NONE;
         if (random.chance(8)) fences.release = HEDDLE_FENCE_NONE;
-        if (random.chance(8)) fences.barrier = false;
       }
       if (random.chance(40)) {
         value[place] = 10'000 + 100 * k;
-        kernels.emplace_back(lab.writer(words[place], value[place], random.below(lab.ctas), random.below(500)), fences);
+        kernels.emplace_back(lab.writer(words[place], value[place], random.below(lab.ctas), random.below(2000)),
+                             fences);
       } else {
         checks.push_back({lab.out(), value[place]});
         kernels.emplace_back(lab.reader(words[place], checks.back().out, random.below(500)), fences);

@@ -77,6 +77,7 @@ class Processes {
     setup.ring = lab_.take_host(16 * 64);
     setup.size = 16;
     setup.read_index = lab_.take_host(64);
+    setup.write_index = lab_.take_host(64);
     setup.subcontext = process.subcontext;
     REQUIRE(heddle_queue_create(&process.queue, &m_.device, process.subcontext, &setup, 100'000) == HEDDLE_OK);
   }
