@@ -33,6 +33,7 @@ struct SubmitPacket;
 struct DonePacket;
 }  // namespace heddle::protocol
 namespace heddle::arch {
+class CodeDecoder;
 class WarpProgram;
 }
 namespace heddle::packet {
@@ -80,9 +81,10 @@ class Gpu : public sc_core::sc_module {
  public:
   // `observation` must outlive the Gpu; its prefix ("gpu0") begins the paths of all statistics. `seed` decides what is
   // random: the durations of CTAs whose kernel gives a range. Throws InputError if the parameters contradict each
-  // other.
+  // other. `decoder`: for code that software brings (HST-07), program::CodeImage of platforms/program; null: kernel objects
+  // with code in memory are refused.
   Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, GpuObservation& observation,
-      DeviceMemory memory = DeviceMemory::own);
+      DeviceMemory memory = DeviceMemory::own, std::shared_ptr<const arch::CodeDecoder> decoder = {});
   ~Gpu() override;
 
   using TargetSocket = tlm::tlm_target_socket<32, tlm::tlm_base_protocol_types, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;

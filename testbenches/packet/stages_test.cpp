@@ -303,7 +303,7 @@ TEST_CASE("the whole pipeline without SystemC takes the same time, phase by phas
   arch::CodeStore codes;
   const arch::SmLimits limits;
   PacketRouter router("packet", "packet", costs(),
-                      PacketRouter::Machine{time, {}, limits, codes, fit, 0, memory, host, tasks, copies});
+                      PacketRouter::Machine{time, {}, limits, codes, brought, fit, 0, memory, host, tasks, copies});
   memory.deliver = [&](const MemoryAnswer& answer) { router.on_answer(answer); };
   router.listen(listener);
 
