@@ -35,7 +35,7 @@ struct heddle_program {
   uint32_t kernels;     /* how many there are */
   uint32_t relocations; /* addresses that are filled in */
   uint32_t bytes;       /* of device memory that it takes */
-  uint64_t base;        /* where it has been loaded; 0: nowhere */
+  uint64_t base;        /* where queues see it; 0: it has not been loaded */
 };
 
 /* Checks all of the file. HEDDLE_INVALID: it is damaged, and `damage`, which may be null, says how. HEDDLE_VERSION. */
@@ -46,9 +46,11 @@ enum heddle_status heddle_program_open(struct heddle_program* program, const voi
 #define HEDDLE_MOST_PROGRAM_KERNELS 4096u /* in a file */
 uint64_t heddle_program_bytes(const struct heddle_program* program);
 /* Puts kernel objects and code there by bus->store, at most HEDDLE_PROGRAM_ALIGNMENT bytes at a time, with the addresses
- * that they have there. `address`: as the queue that launches them sees it. May be done again, elsewhere or over what has
- * been loaded. HEDDLE_INVALID: 0, misaligned, or not all in device memory. HEDDLE_BUS: what lies there is not whole. */
-enum heddle_status heddle_program_load(struct heddle_program* program, const struct heddle_bus* bus, uint64_t address);
+ * that they have there. `address`: in device memory. `seen_at`: where queues that launch them see it, which is the same
+ * unless their subcontext is translated. May be done again, elsewhere or over what has been loaded. HEDDLE_INVALID: one of
+ * them is 0, misaligned, or reaches into the host's window. HEDDLE_BUS: what lies there is not whole. */
+enum heddle_status heddle_program_load(struct heddle_program* program, const struct heddle_bus* bus, uint64_t address,
+                                       uint64_t seen_at);
 
 struct heddle_program_kernel {
   const char* name; /* in the file; ends with 0 */

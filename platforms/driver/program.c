@@ -142,11 +142,13 @@ enum heddle_status heddle_program_open(struct heddle_program* program, const voi
 
 uint64_t heddle_program_bytes(const struct heddle_program* program) { return program->bytes; }
 
-enum heddle_status heddle_program_load(struct heddle_program* program, const struct heddle_bus* bus, uint64_t address) {
-  if (program->file == NULL || address == 0 || address % HEDDLE_PROGRAM_ALIGNMENT != 0 ||
-      address > HEDDLE_HOST_WINDOW - program->bytes) {
-    return HEDDLE_INVALID;
-  }
+static bool is_place(const struct heddle_program* program, uint64_t address) {
+  return address != 0 && address % HEDDLE_PROGRAM_ALIGNMENT == 0 && address <= HEDDLE_HOST_WINDOW - program->bytes;
+}
+
+enum heddle_status heddle_program_load(struct heddle_program* program, const struct heddle_bus* bus, uint64_t address,
+                                       uint64_t seen_at) {
+  if (program->file == NULL || !is_place(program, address) || !is_place(program, seen_at)) return HEDDLE_INVALID;
   uint32_t next = 0; /* relocation */
   program->base = 0;
   for (uint32_t at = 0; at < program->bytes; at += HEDDLE_PROGRAM_ALIGNMENT) {
@@ -156,12 +158,12 @@ enum heddle_status heddle_program_load(struct heddle_program* program, const str
     memcpy(part, image(program) + at, count);
     for (; next < program->relocations && word(relocation(program, next)) < at + count; ++next) {
       const uint8_t* const entry = relocation(program, next);
-      heddle_put(part + (word(entry) - at), address + word(entry + 4), ADDRESS_BYTES);
+      heddle_put(part + (word(entry) - at), seen_at + word(entry + 4), ADDRESS_BYTES);
     }
     if (!bus->store(bus->context, address + at, part, count)) return HEDDLE_BUS;
   }
   heddle_barrier(bus);
-  program->base = address;
+  program->base = seen_at;
   return HEDDLE_OK;
 }
 

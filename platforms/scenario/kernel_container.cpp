@@ -111,6 +111,15 @@ Compiled compile_one(const YAML::Node& node, const std::string& file,
   }
   if (!scope.used.empty()) {
     const std::string& used = *scope.used.begin();
+    const auto same = [&](const workload::MemoryRegion& place) { return place.name == used; };
+    const auto place = std::find_if(places.begin(), places.end(), same);
+    if (place->contents.kind == workload::RegionContents::Kind::queue) {
+      throw InputError(position(first_with(map.node("program"), used), file),
+                       fmt::format("{}: its program names the queue {}, which a scenario has and a file of kernels has "
+                                   "not",
+                                   map.thing(), used),
+                       "run the scenario, or launch a grid in place of a queue task");
+    }
     throw InputError(position(first_with(map.node("program"), used), file),
                      fmt::format("{}: its program names {}, and where that lies is known to who launches it only",
                                  map.thing(), used),
@@ -254,29 +263,34 @@ YAML::Node kernel_list(const YAML::Node& root, const std::string& file) {
 }  // namespace
 
 KernelContainer compile_kernels(const std::string& path, const std::vector<std::string>& settings) {
-  YAML::Node root = load_yaml(read_text_file(path), path);
-  apply_parameters(root, settings, path);
-  const YAML::Node list = kernel_list(root, path);
+  return compile_kernel_text(read_text_file(path), path, settings);
+}
+
+KernelContainer compile_kernel_text(const std::string& text, const std::string& file,
+                                    const std::vector<std::string>& settings) {
+  YAML::Node root = load_yaml(text, file);
+  apply_parameters(root, settings, file);
+  const YAML::Node list = kernel_list(root, file);
   const std::vector<workload::MemoryRegion> places = named_places(root);
   program::LaunchTargets targets;
   std::map<std::string, std::size_t> numbers;
   for (const auto& node : list) {
-    const MapReader map(node, kernel_spec(), entry_name("kernel", node, "name"), path);
+    const MapReader map(node, kernel_spec(), entry_name("kernel", node, "name"), file);
     const std::string name = map.name("name");
     if (!numbers.emplace(name, numbers.size()).second) map.fail("name", fmt::format("there are two kernels {}", name));
     targets.emplace(name, program::LaunchTarget{0, read_grid(map), map.has("program"), map.has("cluster")});
   }
   if (list.size() > kMostKernels) {
-    throw InputError(position(list, path), fmt::format("{} kernels, and a file holds {}", list.size(), kMostKernels),
+    throw InputError(position(list, file), fmt::format("{} kernels, and a file holds {}", list.size(), kMostKernels),
                      "write several files");
   }
   std::vector<Compiled> kernels;
-  for (const auto& node : list) kernels.push_back(compile_one(node, path, places, targets));
+  for (const auto& node : list) kernels.push_back(compile_one(node, file, places, targets));
   ImageWriter writer(kernels);
   KernelContainer container;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const Compiled& kernel = kernels[i];
-    const MapReader map(list[i], kernel_spec(), entry_name("kernel", list[i], "name"), path);
+    const MapReader map(list[i], kernel_spec(), entry_name("kernel", list[i], "name"), file);
     const std::uint64_t object = i * arch::kKernelObjectBytes;
     const std::uint64_t code = writer.code(i);
     const arch::KernelObjectBytes bytes = arch::encode(object_of(kernel, map, code));

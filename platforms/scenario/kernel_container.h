@@ -25,5 +25,8 @@ struct KernelContainer {
 // is wrong there, and for a program that names memory, a tensor or a queue of the scenario: where those lie is not
 // known, and comes with an argument. `settings`: as read_scenario() has them.
 KernelContainer compile_kernels(const std::string& path, const std::vector<std::string>& settings);
+// The same for text that is in memory; `file` is what messages call it.
+KernelContainer compile_kernel_text(const std::string& text, const std::string& file,
+                                    const std::vector<std::string>& settings = {});
 
 }  // namespace heddle::scenario
