@@ -2,6 +2,7 @@
 // launch what lies there.
 #include <cstdlib>
 
+#include "arch/page_table.h"
 #include "scenario/scenario.h"
 #include "support/brought_programs.h"
 
@@ -298,6 +299,45 @@ TEST_CASE("a machine without a decoder, or without what a program needs, refuses
   heddle_queue queue = lab.open_queue(0, 0, 8, true);
   const std::uint64_t kernarg = arguments(lab, {lab.take_device(1024), 0, 0, 0});
   CHECK(refused(lab, queue, dispatch_of(brought.kernel("copies"), kernarg, 0)).reason == HEDDLE_REASON_CODE_MACHINE);
+  settle(lab);
+}
+
+TEST_CASE("a process has its kernels at addresses of its own", "[system][HST-07][MEM-04]") {
+  SimFixture fixture;
+  PacketLab lab(small({"gpu.mmu.enabled=true"}), gpu::DeviceMemory::own, std::make_shared<program::CodeImage>());
+  lab.begin();
+  Machine& m = lab[0];
+  constexpr std::uint64_t kPage = arch::kSmallPage;
+  constexpr std::uint64_t kKernels = 0x1'0000'0000;  // virtual
+  constexpr std::uint64_t kData = 0x1'4000'0000;
+  BroughtProgram brought(std::string(kParentKernel) + kAddKernel);
+  REQUIRE(heddle_program_bytes(&brought.program) <= kPage);
+  const std::uint64_t kernels = lab.take_device(kPage, kPage);
+  const std::uint64_t data = lab.take_device(kPage, kPage);
+  const std::uint64_t pages = lab.take_device(std::uint64_t{2} << 20, kPage);
+  arch::PageTables tables(pages, std::uint64_t{2} << 20,
+                          [&m](std::uint64_t address, std::uint64_t value) { m.write(address, value); });
+  tables.map(kKernels, kernels, kPage, false);
+  tables.map(kData, data, kPage, true);
+  REQUIRE(m.bus.write(&m, HEDDLE_REG_SHARE_SUBCONTEXT, 4, 1));
+  REQUIRE(m.bus.write(&m, HEDDLE_REG_SHARE_VALUE, 8, tables.root()));
+  REQUIRE(m.bus.write(&m, HEDDLE_REG_SHARE_COMMAND, 4, HEDDLE_SHARE_COMMAND_PAGE_TABLE));
+  REQUIRE(heddle_program_load(&brought.program, &m.bus, kernels, kKernels) == HEDDLE_OK);
+  CHECK(brought.kernel("add").object == kKernels + arch::kKernelObjectBytes);
+  for (std::uint32_t i = 0; i < kItems; ++i) {
+    m.write<std::uint32_t>(data + 4 * i, i);
+    m.write<std::uint32_t>(data + 1024 + 4 * i, 2 * i);
+  }
+  m.write(data + 2048, AddArguments{kData, kData + 1024, kItems, 5});
+  heddle_queue queue = lab.open_queue(0, 0, 16, true, 0, 1);
+  run(lab, queue, brought.kernel("add"), kData + 2048);
+  check_sums(lab, data + 1024, 7);
+  run(lab, queue, brought.kernel("parent"), kData + 2048);
+  check_sums(lab, data + 1024, 12);
+  // Code on no page of the process.
+  m.write<std::uint64_t>(kernels + arch::kKernelObjectBytes + arch::kKernelObjectCode, kKernels + 4 * kPage);
+  const heddle_dispatch dispatch = dispatch_of(brought.kernel("add"), kData + 2048, 0);
+  CHECK(refused(lab, queue, dispatch).reason == HEDDLE_REASON_CODE_UNREADABLE);
   settle(lab);
 }
 
