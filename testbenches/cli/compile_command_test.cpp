@@ -1,5 +1,6 @@
 // heddle compile
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "cli/program.h"
 #include "driver/heddle_driver.h"
@@ -25,7 +26,37 @@ const char* const kKernels = R"(kernels:
   - {name: wait, grid: 1, block: 96, cycles: 500}
 )";
 
+// The block of the page that begins with that line.
+std::string block_of(const std::string& page, const std::string& begin) {
+  const std::size_t at = page.find("```" + begin);
+  REQUIRE(at != std::string::npos);
+  const std::size_t first = page.find('\n', at) + 1;  // behind the fence
+  return page.substr(first, page.find("```", first) - first);
+}
+
+std::string hex_of(const std::string& bytes) {
+  std::string text;
+  for (std::size_t at = 0; at < bytes.size(); at += 16) {
+    text += fmt::format("{:04x} ", at);
+    for (const char byte : bytes.substr(at, 16)) text += fmt::format(" {:02x}", static_cast<unsigned char>(byte));
+    text += '\n';
+  }
+  return text;
+}
+
 }  // namespace
+
+TEST_CASE("docs/kernels.md shows what compile writes, byte by byte", "[cli][HST-07]") {
+  const TempDir folder;
+  const std::string page = read_file(std::string(HEDDLE_SOURCE_DIR) + "/docs/kernels.md");
+  write_file(folder.file("kernels.yaml"), block_of(page, "yaml\n"));
+  REQUIRE(contains(page, "heddle compile kernels.yaml -o kernels.hdl"));
+  const Finished done = heddle_in(folder, {"compile", "kernels.yaml", "-o", "kernels.hdl"});
+  REQUIRE(done.status == 0);
+  CHECK(done.out == block_of(page, "\nkernels.hdl: "));
+  CHECK(hex_of(read_file(folder.file("kernels.hdl"))) == block_of(page, "\n0000  48 44 4c 50"));
+  CHECK(contains(page, read_file(std::string(HEDDLE_SOURCE_DIR) + "/testbenches/driver/load_kernels.c")));
+}
 
 TEST_CASE("compile writes kernels that the C library takes", "[cli][HST-07]") {
   const TempDir folder;

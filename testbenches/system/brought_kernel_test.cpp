@@ -1,10 +1,16 @@
 // Kernels that software brings (HST-07): the C library loads a file of `heddle compile` into device memory, and packets
 // launch what lies there.
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 #include "arch/page_table.h"
 #include "scenario/scenario.h"
 #include "support/brought_programs.h"
+
+// Of docs/kernels.md.
+extern "C" int scale(heddle_device* device, heddle_queue* queue, const void* file, size_t bytes, uint64_t memory,
+                     uint64_t data, uint64_t factor, uint64_t signal);
 
 namespace system_brought_kernel_test {
 
@@ -51,6 +57,7 @@ std::uint64_t run(PacketLab& lab, heddle_queue& queue, const heddle_program_kern
 void check_sums(PacketLab& lab, std::uint64_t at, std::uint32_t factor) {
   std::uint32_t wrong = 0;
   for (std::uint32_t i = 0; i < kItems; ++i) wrong += lab[0].read<std::uint32_t>(at + 4 * i) != factor * i ? 1 : 0;
+  INFO("word 1: " << lab[0].read<std::uint32_t>(at + 4) << ", expected " << factor);
   CHECK(wrong == 0);
 }
 
@@ -336,6 +343,29 @@ TEST_CASE("a process has its kernels at addresses of its own", "[system][HST-07]
   m.write<std::uint64_t>(kernels + arch::kKernelObjectCode, kKernels + 4 * kPage);
   const heddle_dispatch dispatch = dispatch_of(brought.kernel("add"), kData + 2048, 0);
   CHECK(refused(lab, queue, dispatch).reason == HEDDLE_REASON_CODE_UNREADABLE);
+  settle(lab);
+}
+
+TEST_CASE("the program of docs/kernels.md launches the kernel of that page", "[system][HST-07]") {
+  const std::string timing = GENERATE("at", "fast", "lt");
+  std::ifstream page(std::string(HEDDLE_SOURCE_DIR) + "/docs/kernels.md");
+  std::string text((std::istreambuf_iterator<char>(page)), {});
+  const std::size_t begin = text.find("```yaml\n") + 8;
+  const auto made = scenario::compile_kernel_text(text.substr(begin, text.find("```", begin) - begin), "kernels.yaml");
+  SimFixture fixture;
+  PacketLab lab(small({"gpu.timing=" + timing}), gpu::DeviceMemory::own, std::make_shared<program::CodeImage>());
+  lab.begin();
+  constexpr std::uint32_t kWords = 256;
+  const std::uint64_t data = lab.take_device(4 * kWords);
+  for (std::uint32_t i = 0; i < kWords; ++i) lab[0].write<std::uint32_t>(data + 4 * i, i);
+  heddle_queue queue = lab.open_queue(0, 0, 16, true);
+  for (std::uint32_t factor = 2; factor < 4; ++factor) {
+    REQUIRE(scale(&lab[0].device, &queue, made.bytes.data(), made.bytes.size(), lab.take_device(4096), data, factor,
+                  lab.take_host(64)) == 0);
+  }
+  for (std::uint32_t i = 0; i < kWords; ++i) {
+    if (lab[0].read<std::uint32_t>(data + 4 * i) != 6 * i) FAIL("word " << i);
+  }
   settle(lab);
 }
 
