@@ -60,9 +60,8 @@ Bytes code_of(const Bytes& body, std::uint16_t links = 0) {
   return code;
 }
 nlohmann::json plain() {
-  return {{"name", "k"},         {"block", {32, 1, 1}},     {"registers", 0},  {"shared", 0}, {"local", 0},
-          {"cooperative", false}, {"levels", nlohmann::json::array()}, {"launches", nlohmann::json::array()},
-          {"program", {{{"set", {{"a", "1"}}}}}}};
+  return nlohmann::json::parse(R"({"name": "k", "block": [32, 1, 1], "registers": 0, "shared": 0, "local": 0,
+      "cooperative": false, "levels": [], "launches": [], "program": [{"set": {"a": "1", "type": "u32"}}]})");
 }
 std::string why(const nlohmann::json& body, std::uint16_t links = 0) {
   return why(code_of(nlohmann::json::to_cbor(body), links));
@@ -76,7 +75,7 @@ TEST_CASE("a decoded program does what the scenario's program does", "[program][
     {load: {to: [out, factor], type: u64, at: kernarg}},
     {let: {double: 2 * factor, twice: 2 * double, i: thread}},
     {set: {sum: 0, type: u32}},
-    {for: {name: r, from: 0, to: 5, do: [{set: {sum: sum + r * twice + i}}]}},
+    {loop: {var: r, from: 0, to: 5, do: [{set: {sum: sum + r * twice + i}}]}},
     {if: {cond: lane % 2 == 0, then: [{set: {sum: sum + 100}}], else: [{set: {sum: sum + 7}}]}},
     {store: {value: sum, type: u32, at: 4 * i, space: shared}},
     barrier,
@@ -94,13 +93,12 @@ TEST_CASE("a decoded program does what the scenario's program does", "[program][
     arch::KernelRecord kernel = made.kernel;
     if (from_code) kernel.program = decoded.program;
     Bytes memory(4096, 0);
-    memory[0x100] = 0x80;  // out
-    memory[0x108] = 3;     // factor
+    memory[0x800] = 0x80;  // out
+    memory[0x808] = 3;     // factor
     test::ProgramRun run(kernel, memory);
-    run.kernarg = 0x100;
+    run.kernarg = 0x800;
     run.run();
     results.push_back(memory);
-    CHECK(std::count(run.names.begin(), run.names.end(), from_code ? "store" : "store (line 13)") >= 0);
   }
   CHECK(results[0] == results[1]);
   CHECK(results[0][0x80 + 1024] == 128);
@@ -128,7 +126,7 @@ TEST_CASE("kernels that a program launches come through the links", "[program][H
 }
 
 TEST_CASE("code that is none is refused with what is wrong", "[program][HST-07]") {
-  REQUIRE(why(plain()).empty());
+  REQUIRE(why(plain()) == "");
   CHECK_THAT(why(Bytes{}), Contains("HDLC"));
   CHECK_THAT(why(Bytes(16, 'x')), Contains("HDLC"));
   Bytes code = code_of(nlohmann::json::to_cbor(plain()));
@@ -153,20 +151,20 @@ TEST_CASE("code that is none is refused with what is wrong", "[program][HST-07]"
   CHECK_THAT(why(code_of(Bytes{0xF9, 0x3C, 0x00})), Contains("floating-point"));
   CHECK_THAT(why(code_of(Bytes{0x01})), Contains("map"));
 
-  const auto with = [](const char* key, const nlohmann::json& value) {
+  const auto with = [](const char* key, const char* value) {
     nlohmann::json body = plain();
-    body[key] = value;
+    body[key] = nlohmann::json::parse(value);
     return why(body);
   };
-  CHECK_THAT(with("colour", 1), Contains("unknown key \"colour\""));
-  CHECK_THAT(with("block", {32, 1}), Contains("three numbers"));
-  CHECK_THAT(with("block", {0, 1, 1}), Contains("block"));
-  CHECK_THAT(with("registers", -1), Contains("registers"));
-  CHECK_THAT(with("levels", {"sm"}), Contains("no such level"));
-  CHECK_THAT(with("launches", nlohmann::json::array({1})), Contains("links"));
-  CHECK_THAT(with("program", nlohmann::json::array()), Contains("list of steps"));
-  CHECK_THAT(with("program", {{{"sett", 1}}}), Contains("sett"));
-  CHECK_THAT(with("program", {{{"load", {{"to", "a"}, {"type", "u32"}, {"at", "x"}}}}}), Contains("x"));
+  CHECK_THAT(with("colour", "1"), Contains("unknown key \"colour\""));
+  CHECK_THAT(with("block", "[32, 1]"), Contains("three numbers"));
+  CHECK_THAT(with("block", "[0, 1, 1]"), Contains("block"));
+  CHECK_THAT(with("registers", "-1"), Contains("registers"));
+  CHECK_THAT(with("levels", "[\"sm\"]"), Contains("no such level"));
+  CHECK_THAT(with("launches", "[1]"), Contains("links"));
+  CHECK_THAT(with("program", "[]"), Contains("list of steps"));
+  CHECK_THAT(with("program", R"([{"sett": 1}])"), Contains("sett"));
+  CHECK_THAT(with("program", R"([{"load": {"to": "a", "type": "u32", "at": "far"}}])"), Contains("far"));
   nlohmann::json less = plain();
   less.erase("local");
   CHECK_THAT(why(less), Contains("\"local\" is missing"));
@@ -174,7 +172,7 @@ TEST_CASE("code that is none is refused with what is wrong", "[program][HST-07]"
 
 TEST_CASE("no damage of code does more than change a program or refuse it", "[program][HST-07]") {
   HEDDLE_RANDOM(dice);
-  const Both made = both("[{load: {to: a, type: u64, at: kernarg}}, {for: {name: r, from: 0, to: 4, do: [{store: {value: "
+  const Both made = both("[{load: {to: a, type: u64, at: kernarg}}, {loop: {var: r, from: 0, to: 4, do: [{store: {value: "
                          "r, type: u32, at: a + 4 * r}}]}}, {if: {cond: thread == 0, then: [{launch: {kernel: leaf}}]}}]");
   const program::CodeImage image;
   unsigned refused = 0;
