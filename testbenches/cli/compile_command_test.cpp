@@ -49,7 +49,7 @@ std::string hex_of(const std::string& bytes) {
 TEST_CASE("docs/kernels.md shows what compile writes, byte by byte", "[cli][HST-07]") {
   const TempDir folder;
   const std::string page = read_file(std::string(HEDDLE_SOURCE_DIR) + "/docs/kernels.md");
-  write_file(folder.file("kernels.yaml"), block_of(page, "yaml\n"));
+  folder.write("kernels.yaml", block_of(page, "yaml\n"));
   REQUIRE(contains(page, "heddle compile kernels.yaml -o kernels.hdl"));
   const Finished done = heddle_in(folder, {"compile", "kernels.yaml", "-o", "kernels.hdl"});
   REQUIRE(done.status == 0);
@@ -60,7 +60,7 @@ TEST_CASE("docs/kernels.md shows what compile writes, byte by byte", "[cli][HST-
 
 TEST_CASE("compile writes kernels that the C library takes", "[cli][HST-07]") {
   const TempDir folder;
-  write_file(folder.file("k.yaml"), kKernels);
+  folder.write("k.yaml", kKernels);
   const Finished done = heddle_in(folder, {"compile", "k.yaml", "-o", "k.hdl"});
   CHECK(done.err.empty());
   REQUIRE(done.status == 0);
@@ -89,7 +89,7 @@ TEST_CASE("compile writes kernels that the C library takes", "[cli][HST-07]") {
 TEST_CASE("compile says which name has to become an argument", "[cli][HST-07]") {
   const TempDir folder;
   const auto refused = [&](const std::string& text, const std::vector<std::string>& parts) {
-    write_file(folder.file("k.yaml"), text);
+    folder.write("k.yaml", text);
     const Finished done = heddle_in(folder, {"compile", "k.yaml", "-o", "k.hdl"});
     CHECK(done.status == 2);
     for (const std::string& part : parts) {
@@ -113,7 +113,7 @@ TEST_CASE("compile says which name has to become an argument", "[cli][HST-07]") 
 
 TEST_CASE("compile takes parameters of the file", "[cli][HST-07]") {
   const TempDir folder;
-  write_file(folder.file("k.yaml"),
+  folder.write("k.yaml",
              "parameters: {n: 2}\nkernels: [{name: k, grid: '${n}', block: 32, cycles: 1}]\n");
   const auto grid = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments{"compile", "k.yaml", "-o", "k.hdl"};
