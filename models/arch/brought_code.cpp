@@ -33,9 +33,9 @@ HsaResult BroughtCode::resolve(const std::vector<std::uint8_t>& code, KernelObje
   if (found == kept_.end()) {
     if (decoder_ == nullptr) return refuse(object, Reason::code_machine, "the machine was built without a decoder");
     if (bytes_ + code.size() > kMostBytes) {
-      return refuse(object, Reason::code_machine,
-                    fmt::format("the machine keeps {} programs, and no more than {} bytes of code", programs(),
-                                kMostBytes));
+      return refuse(
+          object, Reason::code_machine,
+          fmt::format("the machine keeps {} programs, and no more than {} bytes of code", programs(), kMostBytes));
     }
     DecodedCode decoded = decoder_->decode(code);
     if (decoded.program == nullptr) return refuse(object, Reason::code_bytes, decoded.why);

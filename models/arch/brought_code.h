@@ -20,8 +20,8 @@ namespace heddle::arch {
 struct DecodedCode {
   std::shared_ptr<const WarpProgram> program;  // null: the bytes are no program
   std::string why;                             // then
-  // Block, shared and local memory for launches that do not give them, as those of device code; clusters and cooperation
-  // that the program relies on.
+  // Block, shared and local memory for launches that do not give them, as those of device code; clusters and
+  // cooperation that the program relies on.
   KernelShape kernel;
 };
 

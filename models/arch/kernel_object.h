@@ -22,7 +22,7 @@ constexpr std::uint32_t kKernelObjectMagic = 0x4B4C4448;  // "HDLK"
 constexpr std::uint16_t kKernelObjectVersion = 1;
 constexpr std::uint32_t kKernelNameBytes = 36;  // with the final 0
 
-constexpr std::uint32_t kCodeAlignment = 128;  // of code in memory: a line
+constexpr std::uint32_t kCodeAlignment = 128;    // of code in memory: a line
 constexpr std::uint32_t kKernelObjectCode = 24;  // where its address stands in a kernel object
 constexpr std::uint32_t kMostCodeBytes = 1U << 20;
 
@@ -64,15 +64,15 @@ struct KernelObject {
     bool any() const { return bytes != 0; }
   };
 
-  // Handle: number in the machine's CodeStore; 0: CTAs run for `duration`. With code in memory: what the machine made of
-  // it, which the object's bytes do not have.
+  // Handle: number in the machine's CodeStore; 0: CTAs run for `duration`. With code in memory: what the machine made
+  // of it, which the object's bytes do not have.
   std::uint32_t program = 0;
   std::uint32_t threads_limit = 0;  // of a workgroup; 0: the machine's
   std::uint32_t registers_per_thread = 0;
   std::uint32_t static_shared = 0;  // bytes per workgroup
   CtaDuration duration;             // cycles; for program 0
   CodePlace code;
-  ClusterShape cluster;             // grid kind, cluster shape, placement mode, CGA linear memory
+  ClusterShape cluster;  // grid kind, cluster shape, placement mode, CGA linear memory
   RasterOrder raster;
   bool cooperative = false;
   std::string name;  // below kKernelNameBytes

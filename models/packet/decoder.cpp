@@ -213,8 +213,7 @@ void Decoder::read_objects(Packet& packet) {
 }
 
 void Decoder::on_answer(Packet& packet, const MemoryAnswer& answer) {
-  const HsaResult result =
-      answer.tag.use == Use::code ? take_code(packet, answer) : take_object(packet, answer);
+  const HsaResult result = answer.tag.use == Use::code ? take_code(packet, answer) : take_object(packet, answer);
   if (!result.ok()) note_bad_kernel(packet, answer.tag.part, result);
   go_on(packet);
 }

@@ -1,6 +1,6 @@
 // Stage 2 of the packet processor: the decoder that all queues share. It takes the head of one queue at a time (PKT-10)
-// apart, reads the table entries and kernel objects that it names, with code that software has brought, and, when they are there, checks the packet (PKT-09).
-// What a table entry vouches for is neither read nor checked again (PKT-05).
+// apart, reads the table entries and kernel objects that it names, with code that software has brought, and, when they
+// are there, checks the packet (PKT-09). What a table entry vouches for is neither read nor checked again (PKT-05).
 #pragma once
 
 #include <cstdint>

@@ -27,8 +27,8 @@ class PacketRouter;
 
 class PacketProcessor : public Block {
  public:
-  // `codes`, `brought` and `fit` must outlive it. `table_base`: physical address of the reference state tables, if they lie in
-  // memory (PKT-11), a multiple of a line: packet::table_bytes() of them.
+  // `codes`, `brought` and `fit` must outlive it. `table_base`: physical address of the reference state tables, if they
+  // lie in memory (PKT-11), a multiple of a line: packet::table_bytes() of them.
   PacketProcessor(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                   const PacketParams& params, const arch::SmLimits& limits, arch::CodeStore& codes,
                   arch::BroughtCode& brought, const FitCheck& fit, std::uint64_t table_base);

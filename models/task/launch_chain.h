@@ -67,7 +67,7 @@ struct ChildRead {
   std::uint64_t parent = 0;  // TMD of its parent grid; of a task that the host has pushed: arch::host_owner()
   RecordLine line{};
   RecordLine object{};
-  bool readable = true;  // the kernel object
+  bool readable = true;    // the kernel object
   arch::CodeReading code;  // of a kernel object with code in memory; incomplete: it cannot be read
 };
 // A TMD is in memory, with its shared context if contexts are shared.

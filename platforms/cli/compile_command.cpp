@@ -47,7 +47,8 @@ int compile_command(const std::vector<std::string>& arguments) {
     std::cout << kCompileUsage << options;
     return kSuccess;
   }
-  if (line.words().size() != 1) line.bad("heddle compile takes one FILE", "as in: heddle compile kernels.yaml -o kernels.hdl");
+  if (line.words().size() != 1)
+    line.bad("heddle compile takes one FILE", "as in: heddle compile kernels.yaml -o kernels.hdl");
   const std::optional<std::string> output = line.text("output");
   if (!output) line.bad("there is no file to write to", "as in: heddle compile kernels.yaml -o kernels.hdl");
   const scenario::KernelContainer made = scenario::compile_kernels(line.words()[0], line.list("let"));

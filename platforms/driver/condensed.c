@@ -88,8 +88,7 @@ static bool same_rest(const struct heddle_kernel_object* a, const struct heddle_
   if (timed && (a->shortest != b->shortest || a->longest != b->longest)) return false;
   return a->threads_limit == b->threads_limit && a->load_balancing == b->load_balancing &&
          a->linear_memory == b->linear_memory && a->cooperative == b->cooperative &&
-         a->raster_order == b->raster_order &&
-         memcmp(a->raster_tile, b->raster_tile, sizeof a->raster_tile) == 0 &&
+         a->raster_order == b->raster_order && memcmp(a->raster_tile, b->raster_tile, sizeof a->raster_tile) == 0 &&
          memcmp(a->extents, b->extents, sizeof a->extents) == 0 &&
          memcmp(a->fallbacks, b->fallbacks, sizeof a->fallbacks) == 0;
 }

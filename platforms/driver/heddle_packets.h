@@ -144,8 +144,8 @@ struct heddle_kernel_object {
   enum heddle_raster_order raster_order;
   uint8_t raster_tile[2]; /* extents x, y of a tile, at least 1; 0 in other orders */
   bool cooperative;       /* all workgroups of a grid are resident at once */
-  /* Code in device memory, in place of a number (docs/kernels.md): a multiple of HEDDLE_CODE_ALIGNMENT, and its bytes, 0
-   * for none. `program`, `shortest` and `longest` are not used then. */
+  /* Code in device memory, in place of a number (docs/kernels.md): a multiple of HEDDLE_CODE_ALIGNMENT, and its bytes,
+   * 0 for none. `program`, `shortest` and `longest` are not used then. */
   uint64_t code;
   uint32_t code_bytes;
 };

@@ -17,15 +17,15 @@ extern "C" {
 /* What is wrong with a file. */
 enum heddle_damage {
   HEDDLE_DAMAGE_NONE = 0,
-  HEDDLE_DAMAGE_SHORT,       /* it ends before its head does */
-  HEDDLE_DAMAGE_MAGIC,       /* it does not begin with HDLP: no such file */
-  HEDDLE_DAMAGE_VERSION,     /* another version of the format */
-  HEDDLE_DAMAGE_SIZE,        /* it is not as long as its head says, or its parts are not */
-  HEDDLE_DAMAGE_SUM,         /* the check sum is another one: bytes have changed */
-  HEDDLE_DAMAGE_KERNEL,      /* a kernel whose object or code lies outside the image, or is misaligned; too many of them */
-  HEDDLE_DAMAGE_NAME,        /* a name that does not end, is empty, or stands twice */
-  HEDDLE_DAMAGE_RELOCATION,  /* an address outside the image, misaligned, or not behind the one before */
-  HEDDLE_DAMAGE_RESERVED     /* a field that must be 0 is not */
+  HEDDLE_DAMAGE_SHORT,   /* it ends before its head does */
+  HEDDLE_DAMAGE_MAGIC,   /* it does not begin with HDLP: no such file */
+  HEDDLE_DAMAGE_VERSION, /* another version of the format */
+  HEDDLE_DAMAGE_SIZE,    /* it is not as long as its head says, or its parts are not */
+  HEDDLE_DAMAGE_SUM,     /* the check sum is another one: bytes have changed */
+  HEDDLE_DAMAGE_KERNEL,  /* a kernel whose object or code lies outside the image, or is misaligned; too many of them */
+  HEDDLE_DAMAGE_NAME,    /* a name that does not end, is empty, or stands twice */
+  HEDDLE_DAMAGE_RELOCATION, /* an address outside the image, misaligned, or not behind the one before */
+  HEDDLE_DAMAGE_RESERVED    /* a field that must be 0 is not */
 };
 /* A sentence for people. */
 const char* heddle_damage_text(enum heddle_damage damage);
@@ -45,10 +45,11 @@ enum heddle_status heddle_program_open(struct heddle_program* program, const voi
 #define HEDDLE_PROGRAM_ALIGNMENT 128u
 #define HEDDLE_MOST_PROGRAM_KERNELS 4096u /* in a file */
 uint64_t heddle_program_bytes(const struct heddle_program* program);
-/* Puts kernel objects and code there by bus->store, at most HEDDLE_PROGRAM_ALIGNMENT bytes at a time, with the addresses
- * that they have there. `address`: in device memory. `seen_at`: where queues that launch them see it, which is the same
- * unless their subcontext is translated. May be done again, elsewhere or over what has been loaded. HEDDLE_INVALID: one of
- * them is 0, misaligned, or reaches into the host's window. HEDDLE_BUS: what lies there is not whole. */
+/* Puts kernel objects and code there by bus->store, at most HEDDLE_PROGRAM_ALIGNMENT bytes at a time, with the
+ * addresses that they have there. `address`: in device memory. `seen_at`: where queues that launch them see it, which
+ * is the same unless their subcontext is translated. May be done again, elsewhere or over what has been loaded.
+ * HEDDLE_INVALID: one of them is 0, misaligned, or reaches into the host's window. HEDDLE_BUS: what lies there is not
+ * whole. */
 enum heddle_status heddle_program_load(struct heddle_program* program, const struct heddle_bus* bus, uint64_t address,
                                        uint64_t seen_at);
 
@@ -68,9 +69,9 @@ enum heddle_status heddle_program_find(const struct heddle_program* program, con
                                        struct heddle_program_kernel* kernel);
 enum heddle_status heddle_program_kernel_at(const struct heddle_program* program, uint32_t number,
                                             struct heddle_program_kernel* kernel);
-/* A dispatch of the kernel with the sizes of its file, `arguments` (16-byte aligned, in device memory; 0: none), and fences
- * of system scope. Whoever wants another grid changes `grid`, in work-items. HEDDLE_INVALID: the program has not been
- * loaded, or the grid has more than 2^32 - 1 work-items in a dimension. */
+/* A dispatch of the kernel with the sizes of its file, `arguments` (16-byte aligned, in device memory; 0: none), and
+ * fences of system scope. Whoever wants another grid changes `grid`, in work-items. HEDDLE_INVALID: the program has not
+ * been loaded, or the grid has more than 2^32 - 1 work-items in a dimension. */
 enum heddle_status heddle_program_dispatch(const struct heddle_program_kernel* kernel, uint64_t arguments,
                                            uint64_t completion_signal, struct heddle_dispatch* dispatch);
 

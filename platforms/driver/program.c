@@ -1,6 +1,5 @@
-#include "heddle_program.h"
-
 #include "access.h"
+#include "heddle_program.h"
 
 /* The file, little-endian (docs/kernels.md). */
 #define HEAD_BYTES 32u
@@ -72,8 +71,8 @@ static enum heddle_damage check_relocations(const struct heddle_program* program
   uint32_t free = 0;
   for (uint32_t i = 0; i < program->relocations; ++i) {
     const uint32_t at = word(relocation(program, i));
-    if (at % ADDRESS_BYTES != 0 || at < free || program->bytes < ADDRESS_BYTES ||
-        at > program->bytes - ADDRESS_BYTES || word(relocation(program, i) + 4) >= program->bytes) {
+    if (at % ADDRESS_BYTES != 0 || at < free || program->bytes < ADDRESS_BYTES || at > program->bytes - ADDRESS_BYTES ||
+        word(relocation(program, i) + 4) >= program->bytes) {
       return HEDDLE_DAMAGE_RELOCATION;
     }
     free = at + ADDRESS_BYTES;

@@ -376,10 +376,11 @@ void Gpu::Blocks::preload(const std::vector<SmPreload>& loads) {
 
 Gpu::Blocks::Refusal Gpu::Blocks::why_not(const arch::WarpProgram& program) const {
   if (program.launches() && !nested.any()) {
-    return {fmt::format("a program launches tasks or appends to queues, but gpu.memory ({} bytes) has no room for their "
-                        "records",
-                        params.machine.memory),
-            "raise gpu.memory, or lower gpu.task.nested.memory, contexts or pending_launches"};
+    return {
+        fmt::format("a program launches tasks or appends to queues, but gpu.memory ({} bytes) has no room for their "
+                    "records",
+                    params.machine.memory),
+        "raise gpu.memory, or lower gpu.task.nested.memory, contexts or pending_launches"};
   }
   if (const char* missing = params.tmau.missing(program.tmau_needs()); missing != nullptr) {
     return {fmt::format("a program makes requests to {}, and {} has none", missing, params.machine.device),

@@ -35,7 +35,7 @@ struct DonePacket;
 namespace heddle::arch {
 class CodeDecoder;
 class WarpProgram;
-}
+}  // namespace heddle::arch
 namespace heddle::packet {
 class PacketProcessor;
 }
@@ -81,8 +81,8 @@ class Gpu : public sc_core::sc_module {
  public:
   // `observation` must outlive the Gpu; its prefix ("gpu0") begins the paths of all statistics. `seed` decides what is
   // random: the durations of CTAs whose kernel gives a range. Throws InputError if the parameters contradict each
-  // other. `decoder`: for code that software brings (HST-07), program::CodeImage of platforms/program; null: kernel objects
-  // with code in memory are refused.
+  // other. `decoder`: for code that software brings (HST-07), program::CodeImage of platforms/program; null: kernel
+  // objects with code in memory are refused.
   Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, GpuObservation& observation,
       DeviceMemory memory = DeviceMemory::own, std::shared_ptr<const arch::CodeDecoder> decoder = {});
   ~Gpu() override;

@@ -32,20 +32,19 @@ constexpr std::pair<const char*, arch::CgaLevel> kLevels[] = {{"cpc", arch::CgaL
                                                               {"gpu", arch::CgaLevel::gpu}};
 
 const MapSpec& code_spec() {
-  static const MapSpec kSpec{
-      "code",
-      {
-          {"name", true, kText, "name of the kernel"},
-          {"block", true, kList, "threads of a CTA: x, y, z"},
-          {"registers", true, kInteger, "registers per thread; 0: as many as the program needs"},
-          {"shared", true, kInteger, "shared memory of a CTA, bytes"},
-          {"local", true, kInteger, "local memory of a thread, bytes"},
-          {"cooperative", true, kFlag, "the CTAs of a grid are resident at once"},
-          {"levels", true, kList, "levels of CGAs that it has: cpc, gpc, ugpu, gpu"},
-          {"launches", true, kList, "kernels that it launches, in the order of the links"},
-          {"program", true, kList, "the steps, as a scenario has them"},
-      },
-      ""};
+  static const MapSpec kSpec{"code",
+                             {
+                                 {"name", true, kText, "name of the kernel"},
+                                 {"block", true, kList, "threads of a CTA: x, y, z"},
+                                 {"registers", true, kInteger, "registers per thread; 0: as many as the program needs"},
+                                 {"shared", true, kInteger, "shared memory of a CTA, bytes"},
+                                 {"local", true, kInteger, "local memory of a thread, bytes"},
+                                 {"cooperative", true, kFlag, "the CTAs of a grid are resident at once"},
+                                 {"levels", true, kList, "levels of CGAs that it has: cpc, gpc, ugpu, gpu"},
+                                 {"launches", true, kList, "kernels that it launches, in the order of the links"},
+                                 {"program", true, kList, "the steps, as a scenario has them"},
+                             },
+                             ""};
   return kSpec;
 }
 

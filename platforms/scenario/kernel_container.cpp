@@ -99,8 +99,8 @@ struct Compiled {
   std::uint32_t arguments = 0;
 };
 
-Compiled compile_one(const YAML::Node& node, const std::string& file,
-                     const std::vector<workload::MemoryRegion>& places, const program::LaunchTargets& targets) {
+Compiled compile_one(const YAML::Node& node, const std::string& file, const std::vector<workload::MemoryRegion>& places,
+                     const program::LaunchTargets& targets) {
   const MapReader map(node, kernel_spec(), entry_name("kernel", node, "name"), file);
   ProgramScope scope{places, targets, {}, {}};
   Compiled made;
@@ -131,8 +131,8 @@ Compiled compile_one(const YAML::Node& node, const std::string& file,
   made.launches.assign(scope.launched.begin(), scope.launched.end());
   made.code = program::encode_code(made.record, map.node("program"), made.launches, targets);
   if (made.code.size() > arch::kMostCodeBytes) {
-    map.fail("program", fmt::format("its code has {} bytes, and the machine takes {}", made.code.size(),
-                                    arch::kMostCodeBytes));
+    map.fail("program",
+             fmt::format("its code has {} bytes, and the machine takes {}", made.code.size(), arch::kMostCodeBytes));
   }
   // What the machine makes of it, it can make here.
   const arch::DecodedCode decoded = program::CodeImage().decode(made.code);

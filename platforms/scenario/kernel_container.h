@@ -1,5 +1,5 @@
-// Kernels of a file as a container that software loads into a machine (HST-07). docs/kernels.md has the format; the host
-// library reads it (platforms/driver/heddle_program.h).
+// Kernels of a file as a container that software loads into a machine (HST-07). docs/kernels.md has the format; the
+// host library reads it (platforms/driver/heddle_program.h).
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct KernelContainer {
   std::vector<ContainedKernel> kernels;
 };
 
-// The kernels of a scenario, or of a file with `kernels` and nothing else. Throws InputError with file and line for what
-// is wrong there, and for a program that names memory, a tensor or a queue of the scenario: where those lie is not
+// The kernels of a scenario, or of a file with `kernels` and nothing else. Throws InputError with file and line for
+// what is wrong there, and for a program that names memory, a tensor or a queue of the scenario: where those lie is not
 // known, and comes with an argument. `settings`: as read_scenario() has them.
 KernelContainer compile_kernels(const std::string& path, const std::vector<std::string>& settings);
 // The same for text that is in memory; `file` is what messages call it.

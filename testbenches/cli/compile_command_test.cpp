@@ -99,8 +99,10 @@ TEST_CASE("compile says which name has to become an argument", "[cli][HST-07]") 
   };
   const std::string saxpy = read_file(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/saxpy.yaml");
   refused(saxpy, {"k.yaml:16:", "kernel saxpy: its program names x", "load: {to: x_at, type: u64, at: kernarg}"});
-  refused("kernels: [{name: k, grid: 1, block: 32, program: [{load: {to: a, type: u32, at: far}}]}]", {"k.yaml:1:", "far"});
-  refused("kernels: [{name: k, grid: 1, block: 32, program: [{launch: {kernel: nobody}}]}]", {"there is no kernel nobody"});
+  refused("kernels: [{name: k, grid: 1, block: 32, program: [{load: {to: a, type: u32, at: far}}]}]",
+          {"k.yaml:1:", "far"});
+  refused("kernels: [{name: k, grid: 1, block: 32, program: [{launch: {kernel: nobody}}]}]",
+          {"there is no kernel nobody"});
   refused("kernels: []", {"no kernels to compile"});
   refused("kernel: []", {"unknown key \"kernel\"", "kernels"});
   refused("kernels: [{name: " + std::string(36, 'n') + ", grid: 1, block: 32, cycles: 1}]", {"36 bytes", "hold 35"});
@@ -113,8 +115,7 @@ TEST_CASE("compile says which name has to become an argument", "[cli][HST-07]") 
 
 TEST_CASE("compile takes parameters of the file", "[cli][HST-07]") {
   const TempDir folder;
-  folder.write("k.yaml",
-             "parameters: {n: 2}\nkernels: [{name: k, grid: '${n}', block: 32, cycles: 1}]\n");
+  folder.write("k.yaml", "parameters: {n: 2}\nkernels: [{name: k, grid: '${n}', block: 32, cycles: 1}]\n");
   const auto grid = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments{"compile", "k.yaml", "-o", "k.hdl"};
     arguments.insert(arguments.end(), more.begin(), more.end());

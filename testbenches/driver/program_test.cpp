@@ -1,5 +1,5 @@
-// Files of kernels in the C library: what is taken, what is refused and why, and what lies in memory afterwards (HST-07).
-// The files are made here from the format's description in docs/kernels.md, not by the compiler.
+// Files of kernels in the C library: what is taken, what is refused and why, and what lies in memory afterwards
+// (HST-07). The files are made here from the format's description in docs/kernels.md, not by the compiler.
 #include <algorithm>
 #include <array>
 #include <cstdint>

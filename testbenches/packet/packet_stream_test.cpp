@@ -200,8 +200,8 @@ class Stream {
         widths_{params.reference_bits, params.vector_bits, params.entries},
         memory_(time_, table_bytes(params)),
         router_("packet", "packet", params,
-                PacketRouter::Machine{time_, {}, limits_, codes_, brought_, fit_, kTables, memory_, host_, tasks_,
-                                      copies_}) {
+                PacketRouter::Machine{
+                    time_, {}, limits_, codes_, brought_, fit_, kTables, memory_, host_, tasks_, copies_}) {
     memory_.deliver = [this](const MemoryAnswer& answer) { router_.on_answer(answer); };
     router_.listen(done_);
     for (std::uint32_t i = 0; i < kPrograms; ++i) {

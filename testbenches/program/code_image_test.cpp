@@ -33,8 +33,9 @@ struct Both {
   Bytes code;
 };
 Both both(const std::string& steps, const std::string& more = "grid: 1, block: 64") {
-  const std::string text = "heddle: 1\nkernels:\n- {name: k, " + more + ", program: " + steps +
-                           "}\n- {name: leaf, grid: [3, 2, 1], block: 32, cycles: 10}\nsubmit: [{kernel: k, stream: s}]\n";
+  const std::string text =
+      "heddle: 1\nkernels:\n- {name: k, " + more + ", program: " + steps +
+      "}\n- {name: leaf, grid: [3, 2, 1], block: 32, cycles: 10}\nsubmit: [{kernel: k, stream: s}]\n";
   const auto scenario = scenario::parse_scenario(text, "k.yaml");
   const YAML::Node root = load_yaml(text, "k.yaml");
   Both made{scenario.workloads.front().ops.front().kernel, {}};
@@ -172,8 +173,9 @@ TEST_CASE("code that is none is refused with what is wrong", "[program][HST-07]"
 
 TEST_CASE("no damage of code does more than change a program or refuse it", "[program][HST-07]") {
   HEDDLE_RANDOM(dice);
-  const Both made = both("[{load: {to: a, type: u64, at: kernarg}}, {loop: {var: r, from: 0, to: 4, do: [{store: {value: "
-                         "r, type: u32, at: a + 4 * r}}]}}, {if: {cond: thread == 0, then: [{launch: {kernel: leaf}}]}}]");
+  const Both made = both(
+      "[{load: {to: a, type: u64, at: kernarg}}, {loop: {var: r, from: 0, to: 4, do: [{store: {value: "
+      "r, type: u32, at: a + 4 * r}}]}}, {if: {cond: thread == 0, then: [{launch: {kernel: leaf}}]}}]");
   const program::CodeImage image;
   unsigned refused = 0;
   for (int round = 0; round < 3000; ++round) {

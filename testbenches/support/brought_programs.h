@@ -1,4 +1,5 @@
-// Kernels that a host brings to its device: files of `heddle compile`, made here from text, and loaded by the C library.
+// Kernels that a host brings to its device: files of `heddle compile`, made here from text, and loaded by the C
+// library.
 #pragma once
 
 #include <memory>
