@@ -362,9 +362,13 @@ void Gpu::Blocks::preload(const std::vector<SmPreload>& loads) {
 void Gpu::Blocks::add_fault(const arch::FaultRecord& fault) {
   log.add(fault);
   host.note_fault();
+  SC_REPORT_INFO_VERB(kFaultReport, fmt::format("{}: {}", domain.observation().prefix, arch::text_of(fault)).c_str(),
+                      sc_core::SC_LOW);
 }
 
 void Gpu::Blocks::reset() {
+  const std::string text = fmt::format("{}: reset", domain.observation().prefix);
+  SC_REPORT_INFO_VERB(kResetReport, text.c_str(), sc_core::SC_MEDIUM);
   log.clear();
   codes.reset();
   if (races != nullptr) races->reset();

@@ -74,6 +74,11 @@ class FaultLog {
   std::vector<RefusedShare> refused_shares_;
 };
 
+// Message types of SystemC reports, of severity INFO: an operation that could not be carried out (verbosity SC_LOW),
+// and a reset, by whatever way it came (SC_MEDIUM).
+constexpr const char* kFaultReport = "/heddle/fault";
+constexpr const char* kResetReport = "/heddle/reset";
+
 // Any number of them can be in one simulation, of different shapes; none knows of the others. A Gpu never calls
 // sc_start, and leaves the time resolution alone.
 class Gpu : public sc_core::sc_module {
