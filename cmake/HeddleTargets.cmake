@@ -57,8 +57,12 @@ endfunction()
 
 # heddle_shared_library(<target> <name> <version script>): libNAME.so with the versions of docs/stability.md.
 function(heddle_shared_library target name map)
+  set(compatible ${PROJECT_VERSION_MAJOR})
+  if(PROJECT_VERSION_MAJOR EQUAL 0)
+    string(APPEND compatible .${PROJECT_VERSION_MINOR})  # a minor version may break something
+  endif()
   set_target_properties(${target} PROPERTIES
-    OUTPUT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+    OUTPUT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${compatible}
     LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib" LINK_DEPENDS "${map}")
   target_link_options(${target} PRIVATE "LINKER:--version-script=${map}" LINKER:--no-undefined)
 endfunction()

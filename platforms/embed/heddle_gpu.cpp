@@ -5,11 +5,9 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <yaml-cpp/yaml.h>
 
 #include "arch/gpu_observation.h"
 #include "common/error.h"
-#include "common/params.h"
 #include "embed/scenario_loader.h"
 #include "gpu/gpu.h"
 #include "gpu/machine_file.h"
@@ -30,39 +28,13 @@ auto as_public(Call&& call) {
   }
 }
 
-struct Resolved {
-  gpu::GpuParams params;
-  std::string text;
-};
-
-Resolved resolve(const GpuOptions& options) {
-  std::vector<gpu::MachineFile> files;
-  for (const std::string& file : options.files) files.push_back(gpu::read_machine_file(file));
-  std::string preset = options.preset;
-  for (const gpu::MachineFile& file : files) {
-    if (options.preset.empty() && !file.preset.empty()) preset = file.preset;
-  }
-  if (preset.empty()) preset = scenario::kDefaultPreset;
-
-  ParamLayers layers(1, {"run", "host"});
-  layers.add_preset(0, gpu::preset(preset), {Origin::Kind::preset, "preset " + preset});
-  for (std::size_t i = 0; i < files.size(); ++i) layers.add(files[i].roots, {Origin::Kind::file, options.files[i]});
-  for (const std::string& setting : options.settings) layers.assign(setting);
+gpu::ResolvedMachine resolve(const GpuOptions& options) {
+  gpu::MachineChoice choice{options.preset, scenario::kDefaultPreset, options.files, options.settings};
   if (options.timing != Timing::configured) {
     const char* names[] = {"", "at", "fast", "lt"};
-    layers.assign(std::string("gpu.timing=") + names[static_cast<int>(options.timing)]);
+    choice.settings.push_back(std::string("gpu.timing=") + names[static_cast<int>(options.timing)]);
   }
-  Resolved resolved;
-  ParamBinder binder;
-  resolved.params.bind(binder);
-  layers.resolve(binder, 0);
-  gpu::check_values(resolved.params, binder.entries());
-  YAML::Emitter out;
-  out << YAML::BeginMap << YAML::Key << "gpu" << YAML::Value;
-  binder.dump_root(out, "gpu");
-  out << YAML::EndMap;
-  resolved.text = std::string(out.c_str()) + "\n";
-  return resolved;
+  return gpu::resolve(choice);
 }
 
 const host::Register& register_called(const std::string& name) {
@@ -128,7 +100,7 @@ class Gpu::Impl final : public RegisterListener {
   std::unique_ptr<sc_core::sc_signal<bool>> unbound_rst;
 
  private:
-  Impl(const std::string& name, Resolved resolved, std::uint64_t seed)
+  Impl(const std::string& name, gpu::ResolvedMachine resolved, std::uint64_t seed)
       : configuration(std::move(resolved.text)),
         observation(name),
         machine("machine", resolved.params, seed, observation) {

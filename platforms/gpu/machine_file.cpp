@@ -44,4 +44,31 @@ void check_values(const GpuParams& params, const std::vector<ParamEntry>& entrie
   }
 }
 
+ResolvedMachine resolve(const MachineChoice& choice) {
+  std::vector<MachineFile> files;
+  std::string preset_name = choice.fallback;
+  for (const std::string& path : choice.files) {
+    files.push_back(read_machine_file(path));
+    if (!files.back().preset.empty()) preset_name = files.back().preset;
+  }
+  if (!choice.preset.empty()) preset_name = choice.preset;
+
+  ParamLayers layers(1, {"run", "host"});
+  layers.add_preset(0, preset(preset_name), {Origin::Kind::preset, "preset " + preset_name});
+  for (std::size_t i = 0; i < files.size(); ++i) layers.add(files[i].roots, {Origin::Kind::file, choice.files[i]});
+  for (const std::string& setting : choice.settings) layers.assign(setting);
+
+  ResolvedMachine machine;
+  ParamBinder binder;
+  machine.params.bind(binder);
+  layers.resolve(binder, 0);
+  check_values(machine.params, binder.entries());
+  YAML::Emitter out;
+  out << YAML::BeginMap << YAML::Key << "gpu" << YAML::Value;
+  binder.dump_root(out, "gpu");
+  out << YAML::EndMap;
+  machine.text = std::string(out.c_str()) + "\n";
+  return machine;
+}
+
 }  // namespace heddle::gpu
