@@ -2,6 +2,9 @@
 # pkg-config need to find them. No file that is installed names a place of the source or the build tree.
 include(CMakePackageConfigHelpers)
 
+# What is installed has been built before: neither installing nor packing builds the tests.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
+
 set(HEDDLE_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/heddle")
 set(HEDDLE_PKGCONFIG_DIR "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 file(RELATIVE_PATH HEDDLE_PKGCONFIG_PREFIX "/prefix/${HEDDLE_PKGCONFIG_DIR}" "/prefix")

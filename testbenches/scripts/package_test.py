@@ -197,6 +197,24 @@ class InstalledTest(unittest.TestCase):
             self.assertEqual(self.sh(folder, f"{program} ../dump/bar0 ../dump/zeros"), device)
             self.assertEqual(self.sh(folder, f"{program} ../dump/zeros ../dump/zeros", 1), nothing)
 
+    def test_packages_are_made_and_say_what_they_need(self):
+        made = self.home / "made"
+        for kind in ("DEB", "TGZ"):
+            done = subprocess.run(["cpack", "-G", kind, "--config", BUILD / "CPackConfig.cmake", "-B", made],
+                                  capture_output=True, text=True, check=False, cwd=self.home)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        deb, archive = next(made.glob("*.deb")), next(made.glob("*.tar.gz"))
+        field = {name: subprocess.run(["dpkg-deb", "-f", deb, name], capture_output=True, text=True,
+                                      check=True).stdout.strip() for name in ("Package", "Version", "Depends")}
+        self.assertEqual(field["Package"], "heddle")
+        for needed in ("libsystemc-dev", "libsystemc ", "libyaml-cpp0", "libfmt", "libmuparser", "zlib1g", "libc6"):
+            self.assertIn(needed, field["Depends"])
+        inside = subprocess.run(["tar", "tzf", archive], capture_output=True, text=True, check=True).stdout
+        names = {line.split("/", 1)[1] for line in inside.splitlines() if not line.endswith("/")}
+        installed = {str(path.relative_to(self.prefix)) for path in self.prefix.rglob("*")
+                     if not path.is_dir() or path.is_symlink()}
+        self.assertEqual(names, installed)
+
     def test_the_program_needs_no_file_beside_it(self):
         folder = self.folder("program", {"kernels.yaml": named_files(EMBED)["kernels.yaml"]})
         said = self.sh(folder, "~/heddle/bin/heddle run kernels.yaml --gpu small --timing lt")
