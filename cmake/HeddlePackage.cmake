@@ -43,7 +43,10 @@ set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION electronics)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+find_program(HEDDLE_SHLIBDEPS dpkg-shlibdeps)  # Debian: dpkg-dev
+if(HEDDLE_SHLIBDEPS)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+endif()
 # The header includes SystemC's, and whoever links is told where it is by pkg-config.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libsystemc-dev, pkg-config")
 # Of libheddle.a.
