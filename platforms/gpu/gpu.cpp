@@ -362,13 +362,11 @@ void Gpu::Blocks::preload(const std::vector<SmPreload>& loads) {
 void Gpu::Blocks::add_fault(const arch::FaultRecord& fault) {
   log.add(fault);
   host.note_fault();
-  SC_REPORT_INFO_VERB(kFaultReport, fmt::format("{}: {}", domain.observation().prefix, arch::text_of(fault)).c_str(),
-                      sc_core::SC_LOW);
+  SC_REPORT_INFO(kFaultReport, fmt::format("{}: {}", domain.observation().prefix, arch::text_of(fault)).c_str());
 }
 
 void Gpu::Blocks::reset() {
-  const std::string text = fmt::format("{}: reset", domain.observation().prefix);
-  SC_REPORT_INFO_VERB(kResetReport, text.c_str(), sc_core::SC_MEDIUM);
+  SC_REPORT_INFO(kResetReport, fmt::format("{}: reset", domain.observation().prefix).c_str());
   log.clear();
   codes.reset();
   if (races != nullptr) races->reset();

@@ -74,8 +74,8 @@ class FaultLog {
   std::vector<RefusedShare> refused_shares_;
 };
 
-// Message types of SystemC reports, of severity INFO: an operation that could not be carried out (verbosity SC_LOW),
-// and a reset, by whatever way it came (SC_MEDIUM).
+// Message types of SystemC reports, of severity INFO: an operation that could not be carried out, and a reset, by
+// whatever way it came.
 constexpr const char* kFaultReport = "/heddle/fault";
 constexpr const char* kResetReport = "/heddle/reset";
 

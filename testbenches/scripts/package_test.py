@@ -73,7 +73,7 @@ LOADER = """
 int main(void) {
   void* platform = dlopen("./platform.so", RTLD_NOW | RTLD_LOCAL);
   if (platform == NULL) return fprintf(stderr, "%s\\n", dlerror()), 1;
-  int (*start)(int, char**) = (int (*)(int, char**))dlsym(platform, "_Z7sc_mainiPPc");
+  int (*start)(int, char**) = (int (*)(int, char**))dlsym(platform, "sc_main");
   if (start == NULL) return fprintf(stderr, "%s\\n", dlerror()), 1;
   char name[] = "platform", *arguments[] = {name, NULL};
   return start(1, arguments);
