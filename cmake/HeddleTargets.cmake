@@ -64,7 +64,10 @@ function(heddle_shared_library target name map)
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${compatible}
     LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib" LINK_DEPENDS "${map}")
-  target_link_options(${target} PRIVATE "LINKER:--version-script=${map}" LINKER:--no-undefined)
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${map}")
+  if(NOT HEDDLE_SANITIZE)  # whose functions come with the program
+    target_link_options(${target} PRIVATE LINKER:--no-undefined)
+  endif()
 endfunction()
 
 # heddle_archives_behind(<library> <variable>): the library and all archives of the project that it links.

@@ -65,4 +65,4 @@ class DebianPackageTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)  # tells why it is skipped
