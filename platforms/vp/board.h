@@ -31,8 +31,8 @@ class Board : public sc_core::sc_module {
   GuestMemory& memory() { return memory_; }
   const BoardTally& tally() const { return tally_; }
 
-  // An access to a BAR. A read that fails, by the machine's rules or because nothing is there, is all ones; a write that
-  // fails does nothing. Takes no simulated time: what it sets off happens in advance().
+  // An access to a BAR. A read that fails, by the machine's rules or because nothing is there, is all ones; a write
+  // that fails does nothing. Takes no simulated time: what it sets off happens in advance().
   std::uint64_t read(std::uint64_t address, unsigned bytes);
   void write(std::uint64_t address, std::uint64_t value, unsigned bytes);
   // The whole card, as after power-up, but for the bytes in device memory.

@@ -12,6 +12,10 @@
 
 #include "vp/proxy_message.h"
 
+namespace heddle::protocol {
+struct MemoryExtension;
+}
+
 namespace heddle::vp {
 
 // Pages of a file in our own address space; they are given back at its end.
@@ -35,9 +39,9 @@ class SharedPages {
   std::size_t before_ = 0;  // bytes of the first page that lie before the range
 };
 
-// Base protocol, blocking and debug, without DMI: the guest's memory map changes as it likes. A latency of 100 ns. Aligned
-// words of 64 bits are moved as one. Atomics come as a read and a write (docs/host-memory.md): what a device changes by
-// atomics, the guest's processors only look at meanwhile, as they do with signals.
+// Base protocol, blocking and debug, without direct pointers: the guest's memory map changes as it likes. A latency of
+// 100 ns. Aligned words of 64 bits are moved as one, and the atomics of the project's extension
+// (protocol/memory_request.h) are carried out as one, for the guest's processors as well.
 class GuestMemory : public sc_core::sc_module {
  public:
   // `allowed`: whether the device may reach memory at all (bus mastering); asked at every access.
@@ -57,6 +61,8 @@ class GuestMemory : public sc_core::sc_module {
   unsigned debug(tlm::tlm_generic_payload& payload);
   std::uint8_t* find(std::uint64_t address, std::uint64_t bytes) const;
   tlm::tlm_response_status move(tlm::tlm_generic_payload& payload);
+  tlm::tlm_response_status change(protocol::MemoryExtension& atomic, std::uint64_t address);
+  bool direct(tlm::tlm_generic_payload& payload, tlm::tlm_dmi& dmi);
 
   std::function<bool()> allowed_;
   std::vector<SharedPages> pages_;

@@ -4,14 +4,14 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <thread>
-#include <utility>
-
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "common/error.h"
 

@@ -2,12 +2,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
-
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
 
 namespace heddle::vp {
 namespace {

@@ -2,9 +2,9 @@
 //
 // How time passes. An access sets something off, and the machine works on it before the access is answered: until
 // nothing is left to do, or `within_access` of simulated time has passed. The guest's processor stands still meanwhile,
-// so that a kernel which ends within that limit takes no time of the guest's. What lasts longer goes on between accesses,
-// a slice at a time, as fast as this computer simulates it, and each further access waits for `within_access` again.
-// Interrupts reach the guest when they happen.
+// so that a kernel which ends within that limit takes no time of the guest's. What lasts longer goes on between
+// accesses, a slice at a time, as fast as this computer simulates it, and each further access waits for `within_access`
+// again. Interrupts reach the guest when they happen.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class Session {
   ProxyChannel& proxy_;
   QtestChannel& qtest_;
   const SessionLimits limits_;
-  bool idle_ = true;   // the machine has nothing to do
+  bool idle_ = true;    // the machine has nothing to do
   bool ended_ = false;  // QEMU does not answer any more
 };
 

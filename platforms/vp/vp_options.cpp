@@ -31,13 +31,14 @@ po::options_description all_options() {
                         "its machine is the device, and the kernels that it submits are the device's programs")(
       "gpu", text()->value_name("PRESET"), "the machine, in place of the scenario's")(
       "set", po::value<std::vector<std::string>>()->value_name("K=V")->composing(),
-      "set a parameter, e.g. gpu.timing=at; can be repeated (heddle show params)")(
-      "seed", text()->value_name("N"), "of the machine; default 1")(
+      "set a parameter, e.g. gpu.timing=at; can be repeated (heddle show params)")("seed", text()->value_name("N"),
+                                                                                   "of the machine; default 1")(
       "aperture", text()->value_name("BYTES"),
       "of BAR 1, which shows the beginning of device memory: a power of two, 1 MiB to 1 GiB; default 64 MiB")(
       "within", text()->value_name("TIME"),
       "most simulated time that an access to the device waits for the work that it has set off; default 1 ms")(
       "vanish-after", text()->value_name("N"), "after so many accesses the device is gone, to test drivers")(
+      "reports", "show what the machine reports: queues that stop, faults, resets")(
       "tell", "say at the end what the device has done")("help,h", "this text");
   return options;
 }
@@ -99,6 +100,7 @@ std::optional<VpOptions> read_options(const std::vector<std::string>& arguments)
   if (values.count("vanish-after") != 0) {
     read.limits.vanish_after = number<std::uint64_t>(values, "vanish-after", {Unit::count, 0, 1ULL << 53}, 0);
   }
+  read.reports = values.count("reports") != 0;
   read.tell = values.count("tell") != 0;
   return read;
 }

@@ -18,12 +18,13 @@ constexpr int kNotUnderstood = 3;  // QEMU says what makes no sense
 constexpr int kDeviceFailed = 4;   // the model has failed: a bug in Heddle
 
 struct VpOptions {
-  std::string kernels;               // a scenario
-  std::string preset;                // empty: what the scenario names
-  std::vector<std::string> sets;     // of parameters, "gpu.memory=2 GiB"
-  std::uint64_t seed = 1;            // of the machine
+  std::string kernels;                // a scenario
+  std::string preset;                 // empty: what the scenario names
+  std::vector<std::string> sets;      // of parameters, "gpu.memory=2 GiB"
+  std::uint64_t seed = 1;             // of the machine
   std::uint32_t aperture = 1U << 26;  // bytes of BAR 1
   SessionLimits limits;
+  bool reports = false;              // SystemC's of information as well
   bool tell = false;                 // what has been done, at the end
   std::vector<std::string> command;  // QEMU and its arguments
 };

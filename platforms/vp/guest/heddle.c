@@ -29,19 +29,19 @@
 #define LOOKS 1000u /* until the driver gives up; each lets the device work */
 
 struct heddle_slot {
-  struct heddle_card *card;
+  struct heddle_card* card;
   unsigned int number; /* the subcontext */
   bool taken;
-  void *host;
+  void* host;
   dma_addr_t host_address;
   wait_queue_head_t wait;
   u32 interrupts;
 };
 
 struct heddle_card {
-  struct pci_dev *pci;
-  void __iomem *registers;
-  void __iomem *memory;
+  struct pci_dev* pci;
+  void __iomem* registers;
+  void __iomem* memory;
   u32 page; /* of doorbells */
   unsigned int slots;
   bool gone;
@@ -52,12 +52,12 @@ struct heddle_card {
 
 /* Registers */
 
-static u32 get(struct heddle_card *card, u32 offset) { return readl(card->registers + offset); }
-static void put(struct heddle_card *card, u32 offset, u32 value) { writel(value, card->registers + offset); }
-static void put_wide(struct heddle_card *card, u32 offset, u64 value) { writeq(value, card->registers + offset); }
+static u32 get(struct heddle_card* card, u32 offset) { return readl(card->registers + offset); }
+static void put(struct heddle_card* card, u32 offset, u32 value) { writel(value, card->registers + offset); }
+static void put_wide(struct heddle_card* card, u32 offset, u64 value) { writeq(value, card->registers + offset); }
 
 /* A device that has been taken away answers with ones, and its identification never does. */
-static bool is_gone(struct heddle_card *card) {
+static bool is_gone(struct heddle_card* card) {
   unsigned int i;
 
   if (!card->gone && get(card, HEDDLE_REG_MAGIC) == ALL_ONES) {
@@ -68,7 +68,7 @@ static bool is_gone(struct heddle_card *card) {
   return card->gone;
 }
 
-static int wait_until(struct heddle_card *card, u32 offset, u32 value) {
+static int wait_until(struct heddle_card* card, u32 offset, u32 value) {
   unsigned int looks;
 
   for (looks = 0; looks < LOOKS; ++looks) {
@@ -81,7 +81,7 @@ static int wait_until(struct heddle_card *card, u32 offset, u32 value) {
 
 /* Interrupts: the line goes up once, so all that is pending is taken before the end. */
 
-static void wake(struct heddle_card *card, u32 event) {
+static void wake(struct heddle_card* card, u32 event) {
   unsigned int i;
 
   for (i = 0; i < card->slots; ++i) {
@@ -91,8 +91,8 @@ static void wake(struct heddle_card *card, u32 event) {
   }
 }
 
-static irqreturn_t on_interrupt(int line, void *context) {
-  struct heddle_card *card = context;
+static irqreturn_t on_interrupt(int line, void* context) {
+  struct heddle_card* card = context;
   u32 pending = get(card, HEDDLE_REG_INT_PENDING);
   u32 count;
 
@@ -112,8 +112,8 @@ static irqreturn_t on_interrupt(int line, void *context) {
 
 /* Queues. The caller has the lock. */
 
-static int close_queue(struct heddle_slot *slot) {
-  struct heddle_card *card = slot->card;
+static int close_queue(struct heddle_slot* slot) {
+  struct heddle_card* card = slot->card;
   u32 queue = slot->number - 1;
   u32 state = get(card, HEDDLE_REG_QUEUE_STATE(queue));
   int error = 0;
@@ -131,8 +131,8 @@ static int close_queue(struct heddle_slot *slot) {
   return error;
 }
 
-static int open_queue(struct heddle_slot *slot, const struct heddle_open *open) {
-  struct heddle_card *card = slot->card;
+static int open_queue(struct heddle_slot* slot, const struct heddle_open* open) {
+  struct heddle_card* card = slot->card;
   u32 queue = slot->number - 1;
   u64 base = HOST_WINDOW + slot->host_address;
   unsigned int looks;
@@ -165,14 +165,14 @@ static int open_queue(struct heddle_slot *slot, const struct heddle_open *open) 
 
 /* Subcontexts. The caller has the lock. */
 
-static void share(struct heddle_card *card, u32 subcontext, u32 command, u64 value) {
+static void share(struct heddle_card* card, u32 subcontext, u32 command, u64 value) {
   put(card, HEDDLE_REG_SHARE_SUBCONTEXT, subcontext);
   put_wide(card, HEDDLE_REG_SHARE_VALUE, value);
   put(card, HEDDLE_REG_SHARE_COMMAND, command);
 }
 
 /* Zeros by a copy channel, at an address that is not translated. */
-static int clear(struct heddle_card *card, u64 address, u64 bytes) {
+static int clear(struct heddle_card* card, u64 address, u64 bytes) {
   put_wide(card, HEDDLE_REG_COPY_TO(0), address);
   put_wide(card, HEDDLE_REG_COPY_BYTES(0), bytes);
   put(card, HEDDLE_REG_COPY_VALUE(0), 0);
@@ -183,8 +183,8 @@ static int clear(struct heddle_card *card, u64 address, u64 bytes) {
 }
 
 /* The process's part of device memory at its own address, and nothing else. Tables are all zeros at first. */
-static void map_part(struct heddle_slot *slot) {
-  struct heddle_card *card = slot->card;
+static void map_part(struct heddle_slot* slot) {
+  struct heddle_card* card = slot->card;
   u64 root = (u64)slot->number * TABLE_BYTES;
   u64 level1 = root + 2048;
   u64 level2 = level1 + 8192;
@@ -199,8 +199,8 @@ static void map_part(struct heddle_slot *slot) {
   share(card, slot->number, HEDDLE_SHARE_COMMAND_PAGE_TABLE, root);
 }
 
-static void open_window(struct heddle_slot *slot) {
-  struct heddle_card *card = slot->card;
+static void open_window(struct heddle_slot* slot) {
+  struct heddle_card* card = slot->card;
 
   put(card, HEDDLE_REG_WINDOW_SUBCONTEXT, slot->number);
   put_wide(card, HEDDLE_REG_WINDOW_ADDRESS, HOST_WINDOW + slot->host_address);
@@ -209,16 +209,16 @@ static void open_window(struct heddle_slot *slot) {
   put(card, HEDDLE_REG_WINDOW_COMMAND, HEDDLE_WINDOW_COMMAND_OPEN);
 }
 
-static void close_windows(struct heddle_slot *slot) {
+static void close_windows(struct heddle_slot* slot) {
   put(slot->card, HEDDLE_REG_WINDOW_SUBCONTEXT, slot->number);
   put(slot->card, HEDDLE_REG_WINDOW_COMMAND, HEDDLE_WINDOW_COMMAND_CLOSE);
 }
 
 /* Files */
 
-static int heddle_open(struct inode *inode, struct file *file) {
-  struct heddle_card *card = container_of(file->private_data, struct heddle_card, misc);
-  struct heddle_slot *slot = NULL;
+static int heddle_open(struct inode* inode, struct file* file) {
+  struct heddle_card* card = container_of(file->private_data, struct heddle_card, misc);
+  struct heddle_slot* slot = NULL;
   unsigned int i;
   int error = 0;
 
@@ -246,9 +246,9 @@ static int heddle_open(struct inode *inode, struct file *file) {
   return error;
 }
 
-static int heddle_release(struct inode *inode, struct file *file) {
-  struct heddle_slot *slot = file->private_data;
-  struct heddle_card *card = slot->card;
+static int heddle_release(struct inode* inode, struct file* file) {
+  struct heddle_slot* slot = file->private_data;
+  struct heddle_card* card = slot->card;
   int error;
 
   mutex_lock(&card->lock);
@@ -263,9 +263,9 @@ static int heddle_release(struct inode *inode, struct file *file) {
   return 0;
 }
 
-static int heddle_mmap(struct file *file, struct vm_area_struct *area) {
-  struct heddle_slot *slot = file->private_data;
-  struct heddle_card *card = slot->card;
+static int heddle_mmap(struct file* file, struct vm_area_struct* area) {
+  struct heddle_slot* slot = file->private_data;
+  struct heddle_card* card = slot->card;
   u64 offset = (u64)area->vm_pgoff << PAGE_SHIFT;
   unsigned long bytes = area->vm_end - area->vm_start;
   phys_addr_t from;
@@ -285,8 +285,8 @@ static int heddle_mmap(struct file *file, struct vm_area_struct *area) {
   return io_remap_pfn_range(area, area->vm_start, from >> PAGE_SHIFT, bytes, area->vm_page_prot);
 }
 
-static long report(struct heddle_slot *slot, void __user *argument) {
-  struct heddle_card *card = slot->card;
+static long report(struct heddle_slot* slot, void __user* argument) {
+  struct heddle_card* card = slot->card;
   u32 queue = slot->number - 1;
   struct heddle_queue_report report = {0};
 
@@ -298,7 +298,7 @@ static long report(struct heddle_slot *slot, void __user *argument) {
   return copy_to_user(argument, &report, sizeof(report)) ? -EFAULT : 0;
 }
 
-static long wait_for_interrupt(struct heddle_slot *slot, void __user *argument) {
+static long wait_for_interrupt(struct heddle_slot* slot, void __user* argument) {
   struct heddle_wait wait;
   long left;
 
@@ -312,8 +312,8 @@ static long wait_for_interrupt(struct heddle_slot *slot, void __user *argument) 
   return copy_to_user(argument, &wait, sizeof(wait)) ? -EFAULT : 0;
 }
 
-static long read_register(struct heddle_slot *slot, void __user *argument) {
-  struct heddle_card *card = slot->card;
+static long read_register(struct heddle_slot* slot, void __user* argument) {
+  struct heddle_card* card = slot->card;
   struct heddle_register request;
 
   if (copy_from_user(&request, argument, sizeof(request))) return -EFAULT;
@@ -332,18 +332,18 @@ static long read_register(struct heddle_slot *slot, void __user *argument) {
   return copy_to_user(argument, &request, sizeof(request)) ? -EFAULT : 0;
 }
 
-static long heddle_ioctl(struct file *file, unsigned int command, unsigned long raw) {
-  struct heddle_slot *slot = file->private_data;
-  struct heddle_card *card = slot->card;
-  void __user *argument = (void __user *)raw;
+static long heddle_ioctl(struct file* file, unsigned int command, unsigned long raw) {
+  struct heddle_slot* slot = file->private_data;
+  struct heddle_card* card = slot->card;
+  void __user* argument = (void __user*)raw;
   struct heddle_open open;
   long result;
 
   if (command == HEDDLE_IOC_WAIT) return wait_for_interrupt(slot, argument);
   if (command == HEDDLE_IOC_READ) return read_register(slot, argument);
   if (command == HEDDLE_IOC_INFO) {
-    struct heddle_info info = {slot->number,      slot->number - 1, slot->host_address,
-                               HOST_BYTES,        (u64)slot->number * PART_BYTES, PART_BYTES};
+    struct heddle_info info = {
+        slot->number, slot->number - 1, slot->host_address, HOST_BYTES, (u64)slot->number * PART_BYTES, PART_BYTES};
     return copy_to_user(argument, &info, sizeof(info)) ? -EFAULT : 0;
   }
   mutex_lock(&card->lock);
@@ -368,8 +368,8 @@ static const struct file_operations heddle_files = {
 
 /* The device */
 
-static int prepare(struct heddle_card *card) {
-  struct device *dev = &card->pci->dev;
+static int prepare(struct heddle_card* card) {
+  struct device* dev = &card->pci->dev;
   u32 version = get(card, HEDDLE_REG_VERSION);
   u64 memory = min_t(u64, readq(card->registers + HEDDLE_REG_MEMORY_BYTES), pci_resource_len(card->pci, BAR_MEMORY));
 
@@ -392,8 +392,8 @@ static int prepare(struct heddle_card *card) {
   return clear(card, 0, (SLOTS + 1) * TABLE_BYTES);
 }
 
-static int heddle_probe(struct pci_dev *pci, const struct pci_device_id *id) {
-  struct heddle_card *card = devm_kzalloc(&pci->dev, sizeof(*card), GFP_KERNEL);
+static int heddle_probe(struct pci_dev* pci, const struct pci_device_id* id) {
+  struct heddle_card* card = devm_kzalloc(&pci->dev, sizeof(*card), GFP_KERNEL);
   unsigned int i;
   int error;
 
@@ -436,8 +436,8 @@ static int heddle_probe(struct pci_dev *pci, const struct pci_device_id *id) {
   return 0;
 }
 
-static void heddle_remove(struct pci_dev *pci) {
-  struct heddle_card *card = pci_get_drvdata(pci);
+static void heddle_remove(struct pci_dev* pci) {
+  struct heddle_card* card = pci_get_drvdata(pci);
 
   misc_deregister(&card->misc);
   put(card, HEDDLE_REG_INT_MASK, 0);

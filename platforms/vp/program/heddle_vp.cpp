@@ -21,6 +21,12 @@ using namespace heddle::vp;
 
 void say(const std::string& text) { fmt::print(stderr, "heddle-vp: {}\n", text); }
 
+// Stdout is the guest's console. Errors go the way of exceptions.
+void put_report(const sc_core::sc_report& report, const sc_core::sc_actions& actions) {
+  if ((actions & sc_core::SC_DISPLAY) != 0) fmt::print(stderr, "{}\n", sc_core::sc_report_compose_message(report));
+  if ((actions & sc_core::SC_THROW) != 0) throw report;
+}
+
 void tell(const Board& board, GuestMemory& memory, double seconds) {
   const BoardTally& tally = board.tally();
   fmt::print(stderr,
@@ -31,13 +37,15 @@ void tell(const Board& board, GuestMemory& memory, double seconds) {
 }
 
 int run(const VpOptions& options) {
+  sc_core::sc_report_handler::set_handler(put_report);
+  if (!options.reports) sc_core::sc_report_handler::set_actions(sc_core::SC_INFO, sc_core::SC_DO_NOTHING);
   const scenario::Scenario scenario = scenario::read_scenario(options.kernels);
   const std::vector<arch::KernelRecord> kernels = kernels_of(scenario);
   const gpu::GpuParams params = machine_of(scenario, options.preset, options.sets);
   if (options.aperture > params.machine.memory) {
-    throw InputError(fmt::format("an aperture of {} bytes, and the machine has {}", options.aperture,
-                                 params.machine.memory),
-                     "lower --aperture, or raise gpu.memory");
+    throw InputError(
+        fmt::format("an aperture of {} bytes, and the machine has {}", options.aperture, params.machine.memory),
+        "lower --aperture, or raise gpu.memory");
   }
   Board board("board", params, options.aperture, options.seed);
   for (const ListedKernel& kernel : load_kernels(kernels, board.gpu())) {
