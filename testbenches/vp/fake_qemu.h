@@ -29,8 +29,11 @@ class FakeQemu {
     while (true) {
       pollfd entries[2] = {{proxy_.get(), POLLIN, 0}, {qtest_.get(), POLLIN, 0}};
       HEDDLE_CHECK(::poll(entries, 2, 20000) > 0, "the card does not answer");
-      if (entries[1].revents != 0) take_interrupt();
-      if (entries[0].revents == 0) continue;
+      // The card waits for qtest before it answers: what is there with the answer came after it.
+      if (entries[0].revents == 0) {
+        take_interrupt();
+        continue;
+      }
       std::uint8_t answer[24];
       HEDDLE_CHECK(::recv(proxy_.get(), answer, sizeof answer, MSG_WAITALL) == 24, "the card's answer is cut off");
       std::uint64_t value = 0;

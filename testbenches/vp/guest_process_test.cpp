@@ -1,16 +1,15 @@
 // QEMU as a process, with shells in its place; and the command line that leads to it.
 #include "vp/guest_process.h"
 
-#include <csignal>
-#include <unistd.h>
+#include <iterator>
+#include <sstream>
 
 #include <catch2/catch.hpp>
 
 #include "common/error.h"
 #include "scenario/scenario.h"
 #include "support/sim_fixture.h"
-#include "vp/kernel_list.h"
-#include "vp/vp_options.h"
+#include "vp/vp_setup.h"
 
 namespace heddle::test::guest_process_test {
 namespace {
@@ -42,7 +41,7 @@ TEST_CASE("how QEMU ended is told", "[vp][HST-01]") {
   const GuestEnd signal = killed.wait(20);
   CHECK_FALSE(signal.good);
   CHECK(signal.text == "QEMU was ended by a signal: Killed");
-  GuestProcess stubborn({"sleep", "1000"});  // it lets both sockets be, and does not end
+  GuestProcess stubborn({"sh", "-c", "exec sleep 1000"});  // it lets both sockets be, and does not end
   const GuestEnd late = stubborn.wait(0);
   CHECK_FALSE(late.good);
   CHECK(late.text.find("has been killed") != std::string::npos);
@@ -63,32 +62,16 @@ std::string wrong(const std::vector<std::string>& arguments) {
 }
 
 TEST_CASE("options are read, and wrong ones named", "[vp][HST-01]") {
-  const auto read = read_options({"--kernels",
-                                  "k.yaml",
-                                  "--set",
-                                  "gpu.timing=at",
-                                  "--set",
-                                  "gpu.memory=2 GiB",
-                                  "--aperture",
-                                  "128 MiB",
-                                  "--within",
-                                  "20 us",
-                                  "--seed",
-                                  "7",
-                                  "--vanish-after",
-                                  "9",
-                                  "--gpu",
-                                  "h100-sxm",
-                                  "--tell",
-                                  "--",
-                                  "qemu",
-                                  "--tell",
-                                  "-m",
-                                  "1G"});
+  const std::string line =
+      "--kernels k.yaml --set gpu.timing=at --set gpu.memory=2GiB --aperture 128MiB --within 20us --seed 7 "
+      "--vanish-after 9 --gpu h100-sxm --tell --reports -- qemu --tell -m 1G";
+  std::istringstream words(line);
+  const std::vector<std::string> arguments{std::istream_iterator<std::string>(words), {}};
+  const auto read = read_options(arguments);
   REQUIRE(read);
   CHECK(read->kernels == "k.yaml");
   CHECK(read->preset == "h100-sxm");
-  CHECK(read->sets == std::vector<std::string>{"gpu.timing=at", "gpu.memory=2 GiB"});
+  CHECK(read->sets == std::vector<std::string>{"gpu.timing=at", "gpu.memory=2GiB"});
   CHECK(read->aperture == 128U << 20);
   CHECK(read->limits.within_access == sc_core::sc_time(20, sc_core::SC_US));
   CHECK(read->limits.vanish_after == 9U);

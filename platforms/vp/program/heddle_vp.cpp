@@ -10,9 +10,8 @@
 #include "common/error.h"
 #include "vp/board.h"
 #include "vp/guest_process.h"
-#include "vp/kernel_list.h"
 #include "vp/session.h"
-#include "vp/vp_options.h"
+#include "vp/vp_setup.h"
 
 namespace {
 
