@@ -40,7 +40,10 @@ po::options_description all_options() {
       "within", text()->value_name("TIME"),
       "most simulated time that an access to the device waits for the work that it has set off; default 1 ms")(
       "vanish-after", text()->value_name("N"), "after so many accesses the device is gone, to test drivers")(
-      "reports", "show what the machine reports: queues that stop, faults, resets")(
+      "spread",
+      "let QEMU and the device run on several processors; else they stay on one, which is faster for guests with one "
+      "processor: only one of them runs at a time")("reports",
+                                                    "show what the machine reports: queues that stop, faults, resets")(
       "tell", "say at the end what the device has done")("help,h", "this text");
   return options;
 }
@@ -102,6 +105,7 @@ std::optional<VpOptions> read_options(const std::vector<std::string>& arguments)
   if (values.count("vanish-after") != 0) {
     read.limits.vanish_after = number<std::uint64_t>(values, "vanish-after", {Unit::count, 0, 1ULL << 53}, 0);
   }
+  read.spread = values.count("spread") != 0;
   read.reports = values.count("reports") != 0;
   read.tell = values.count("tell") != 0;
   return read;

@@ -29,6 +29,7 @@ struct VpOptions {
   std::uint64_t seed = 1;             // of the machine
   std::uint32_t aperture = 1U << 26;  // bytes of BAR 1
   SessionLimits limits;
+  bool spread = false;               // QEMU and the device may run on several processors
   bool reports = false;              // SystemC's of information as well
   bool tell = false;                 // what has been done, at the end
   std::vector<std::string> command;  // QEMU and its arguments

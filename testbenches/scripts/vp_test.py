@@ -3,6 +3,7 @@
 needs QEMU or the guest's packages where they are missing; installs nothing."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("HEDDLE_VP_PROGRAM", str(ROOT / "build/release/heddle-vp"))
+PAGE = ROOT / "docs/virtual-platform.md"
 MISSING = 77
 LIMIT = 240  # seconds that a guest may take on a busy machine
 
@@ -28,6 +30,13 @@ def run(*words):
 def of_guest(text):
     """The lines that programs of the guest wrote."""
     return [line for line in text.splitlines() if line.startswith("guest: ")]
+
+
+def shown_lines():
+    """What the page shows of a run, as expressions: any number stands for a number, and … for anything."""
+    block = re.search(r"^```\n(guest: found.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[1]
+    lines = [re.sub(r"\d+", r"\\d+", re.escape(line).replace("…", ".*")) for line in block.splitlines()]
+    return [line for line in lines if line != ".*"]
 
 
 def children_of(process):
@@ -87,6 +96,11 @@ class GuestTest(unittest.TestCase):
                        "guest: launches of the other process are right beside it", "guest: end, status 0"):
             self.assertTrue(any(line.startswith(wanted) for line in lines), f"{wanted}: {lines}")
         self.assertIn("the guest has ended", errors)
+        at = 0
+        for shown in shown_lines():
+            places = [i for i in range(at, len(lines)) if re.fullmatch(shown, lines[i].strip())]
+            self.assertTrue(places, f"{PAGE.name} shows {shown}, and the guest printed {lines}")
+            at = places[0] + 1
 
     def test_with_counted_instructions_two_runs_see_the_same_times(self):
         runs = [run("--icount", "launches:5:100", "condensed:2") for _ in range(2)]
@@ -97,13 +111,15 @@ class GuestTest(unittest.TestCase):
         self.assertEqual(runs[0][1], runs[1][1])
 
     def test_a_device_that_has_gone_is_an_io_error(self):
-        status, console, errors = run("--vanish-after", "300", "until-gone")
+        status, console, errors = run("--timing", "fast", "--vanish-after", "300", "until-gone")
         self.assertEqual(status, 0, console + errors)
         self.assertIn("guest: the device is gone: Input/output error", of_guest(console))
 
     def test_a_command_that_fails_is_told_by_the_status(self):
-        status, console, errors = run("until-sunday")
+        status, console, errors = run("--timing", "at", "launches:3:5", "condensed:1", "until-sunday")
         self.assertEqual(status, 1, console + errors)
+        self.assertIn("guest: 5 launches are right", of_guest(console))
+        self.assertIn("guest: 20 launches by condensed packets are right", of_guest(console))
         self.assertIn("QEMU ended with status 3", errors)
 
     def test_a_device_that_is_killed_takes_its_guest_with_it(self):

@@ -64,7 +64,7 @@ std::string wrong(const std::vector<std::string>& arguments) {
 TEST_CASE("options are read, and wrong ones named", "[vp][HST-01]") {
   const std::string line =
       "--kernels k.yaml --set gpu.timing=at --set gpu.memory=2GiB --aperture 128MiB --within 20us --seed 7 "
-      "--vanish-after 9 --gpu h100-sxm --tell --reports -- qemu --tell -m 1G";
+      "--vanish-after 9 --gpu h100-sxm --tell --reports --spread -- qemu --tell -m 1G";
   std::istringstream words(line);
   const std::vector<std::string> arguments{std::istream_iterator<std::string>(words), {}};
   const auto read = read_options(arguments);
@@ -75,7 +75,7 @@ TEST_CASE("options are read, and wrong ones named", "[vp][HST-01]") {
   CHECK(read->aperture == 128U << 20);
   CHECK(read->limits.within_access == sc_core::sc_time(20, sc_core::SC_US));
   CHECK(read->limits.vanish_after == 9U);
-  CHECK((read->seed == 7 && read->tell && read->reports));
+  CHECK((read->seed == 7 && read->tell && read->reports && read->spread));
   CHECK(read->command == std::vector<std::string>{"qemu", "--tell", "-m", "1G"});
   using Catch::Contains;
   CHECK_THAT(wrong({"--kernel", "k.yaml", "--", "qemu"}), Contains("did you mean --kernels?"));
