@@ -103,7 +103,7 @@ bool is_atomic(const protocol::MemoryExtension* extension) {
 }  // namespace
 
 tlm::tlm_response_status GuestMemory::change(protocol::MemoryExtension& atomic, std::uint64_t address) {
-  if (atomic.lanes > atomic.lane.size() || !arch::atomic_exists(atomic.atomic, atomic.type)) {
+  if (atomic.lanes > protocol::AtomicLanes::kMost || !arch::atomic_exists(atomic.atomic, atomic.type)) {
     return tlm::TLM_COMMAND_ERROR_RESPONSE;
   }
   const std::uint32_t bytes = arch::bytes_of(atomic.type);

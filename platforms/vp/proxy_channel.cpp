@@ -29,6 +29,7 @@ bool send_all(int socket, const void* bytes, std::size_t count) {
 }
 
 // Reads up to `count` bytes with the file descriptors that come with them; 0: the other side has closed.
+// NOLINTNEXTLINE(readability-non-const-parameter): recvmsg writes there
 std::size_t receive_some(int socket, std::uint8_t* to, std::size_t count, std::vector<OwnedFile>& files) {
   alignas(cmsghdr) char control[CMSG_SPACE(kMostProxyFiles * sizeof(int))];
   iovec part{to, count};

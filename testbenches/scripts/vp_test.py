@@ -115,6 +115,12 @@ class GuestTest(unittest.TestCase):
         self.assertEqual(status, 0, console + errors)
         self.assertIn("guest: the device is gone: Input/output error", of_guest(console))
 
+    def test_the_driver_refuses_a_device_that_cannot_keep_processes_apart(self):
+        status, console, errors = run("--set", "gpu.mmu.enabled=false", "identify")
+        self.assertEqual(status, 1, console + errors)
+        self.assertIn("processes cannot be kept apart", console)
+        self.assertIn("guest: FAILED: the driver does not load", of_guest(console))
+
     def test_a_command_that_fails_is_told_by_the_status(self):
         status, console, errors = run("--timing", "at", "launches:3:5", "condensed:1", "until-sunday")
         self.assertEqual(status, 1, console + errors)

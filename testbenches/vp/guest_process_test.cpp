@@ -125,5 +125,12 @@ TEST_CASE("the device's programs are the scenario's kernels, in the order of the
   CHECK_THROWS_WITH(kernels_of(none), Catch::Contains("none.yaml") && Catch::Contains("no kernel with a program"));
 }
 
+TEST_CASE("the kernels of the guest have the numbers that its program knows", "[vp][HST-01]") {
+  const std::vector<arch::KernelRecord> kernels =
+      kernels_of(scenario::read_scenario(HEDDLE_SOURCE_DIR "/platforms/vp/guest/kernels.yaml"));
+  REQUIRE(kernels.size() == 2);
+  CHECK((kernels[0].name == "triple" && kernels[1].name == "count"));
+}
+
 }  // namespace
 }  // namespace heddle::test::guest_process_test

@@ -372,6 +372,8 @@ static int prepare(struct heddle_card* card) {
   struct device* dev = &card->pci->dev;
   u32 version = get(card, HEDDLE_REG_VERSION);
   u64 memory = min_t(u64, readq(card->registers + HEDDLE_REG_MEMORY_BYTES), pci_resource_len(card->pci, BAR_MEMORY));
+  unsigned int i;
+  int error;
 
   if (get(card, HEDDLE_REG_MAGIC) != HEDDLE_DEVICE_MAGIC) {
     dev_err(dev, "this is no Heddle device\n");
@@ -389,7 +391,15 @@ static int prepare(struct heddle_card* card) {
   card->slots = min3(SLOTS, get(card, HEDDLE_REG_QUEUES), (u32)(memory / PART_BYTES) - 1);
   put(card, HEDDLE_REG_CONTROL, HEDDLE_CONTROL_SOFT_RESET_MASK);
   put(card, HEDDLE_REG_WINDOW_COMMAND, HEDDLE_WINDOW_COMMAND_ISOLATE);
-  return clear(card, 0, (SLOTS + 1) * TABLE_BYTES);
+  error = clear(card, 0, (SLOTS + 1) * TABLE_BYTES);
+  if (error != 0) return error;
+  /* Empty tables for all: a subcontext that nobody has reaches nothing. */
+  for (i = 1; i <= card->slots; ++i) share(card, i, HEDDLE_SHARE_COMMAND_PAGE_TABLE, (u64)i * TABLE_BYTES);
+  if (get(card, HEDDLE_REG_SHARE_REFUSED) != 0) {
+    dev_err(dev, "the device refuses page tables (gpu.mmu.enabled): processes cannot be kept apart\n");
+    return -ENODEV;
+  }
+  return 0;
 }
 
 static int heddle_probe(struct pci_dev* pci, const struct pci_device_id* id) {

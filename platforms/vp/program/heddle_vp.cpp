@@ -33,7 +33,7 @@ void stay_here() {
 // Stdout is the guest's console. Errors go the way of exceptions.
 void put_report(const sc_core::sc_report& report, const sc_core::sc_actions& actions) {
   if ((actions & sc_core::SC_DISPLAY) != 0) fmt::print(stderr, "{}\n", sc_core::sc_report_compose_message(report));
-  if ((actions & sc_core::SC_THROW) != 0) throw report;
+  sc_core::sc_report_handler::default_handler(report, actions & ~static_cast<sc_core::sc_actions>(sc_core::SC_DISPLAY));
 }
 
 void tell(const Board& board, GuestMemory& memory, double seconds) {
