@@ -19,6 +19,13 @@ endif()
 # heddle_apart() keeps a source to itself.
 set(HEDDLE_SOURCES_AT_A_TIME 16)
 
+# Archives are position-independent, so that a shared object can take them, and what a shared library shows is named
+# where it is declared (HEDDLE_API): without that, -fPIC would keep the compiler from inlining.
+function(heddle_position_independent name)
+  set_target_properties(${name} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
+
 # heddle_library(<name> <dependency>...)
 function(heddle_library name)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
@@ -27,6 +34,7 @@ function(heddle_library name)
     "${PROJECT_SOURCE_DIR}/models" "${PROJECT_SOURCE_DIR}/platforms")
   target_link_libraries(${name} PUBLIC ${ARGN} PRIVATE heddle_options)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HEDDLE_SOURCES_AT_A_TIME})
+  heddle_position_independent(${name})
 endfunction()
 
 # heddle_apart(<source>...)
@@ -45,4 +53,44 @@ function(heddle_headers name)
   target_include_directories(${name} INTERFACE
     "${PROJECT_SOURCE_DIR}/models" "${PROJECT_SOURCE_DIR}/platforms")
   target_link_libraries(${name} INTERFACE ${ARGN})
+endfunction()
+
+# heddle_shared_library(<target> <name> <version script>): libNAME.so with the versions of docs/stability.md.
+function(heddle_shared_library target name map)
+  set(compatible ${PROJECT_VERSION_MAJOR})
+  if(PROJECT_VERSION_MAJOR EQUAL 0)
+    string(APPEND compatible .${PROJECT_VERSION_MINOR})  # a minor version may break something
+  endif()
+  set_target_properties(${target} PROPERTIES
+    OUTPUT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${compatible}
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib" LINK_DEPENDS "${map}")
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${map}")
+  if(NOT HEDDLE_SANITIZE)  # whose functions come with the program
+    target_link_options(${target} PRIVATE LINKER:--no-undefined)
+  endif()
+endfunction()
+
+# heddle_archives_behind(<library> <variable>): the library and all archives of the project that it links.
+function(heddle_archives_behind library variable)
+  set(found)
+  set(open ${library})
+  while(open)
+    list(POP_FRONT open next)
+    if(next IN_LIST found OR NOT TARGET ${next})
+      continue()
+    endif()
+    get_target_property(type ${next} TYPE)
+    get_target_property(imported ${next} IMPORTED)
+    if(imported)
+      continue()
+    endif()
+    get_target_property(links ${next} INTERFACE_LINK_LIBRARIES)
+    if(links)
+      list(APPEND open ${links})
+    endif()
+    if(type STREQUAL "STATIC_LIBRARY")
+      list(APPEND found ${next})
+    endif()
+  endwhile()
+  set(${variable} ${found} PARENT_SCOPE)
 endfunction()

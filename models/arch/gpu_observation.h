@@ -66,6 +66,17 @@ class CtaListener {
   ~CtaListener() = default;
 };
 
+// Is told of every write to a register or doorbell that the device has carried out. What it does in there must not
+// access the device.
+class RegisterListener {
+ public:
+  // `offset`: in bar0; `bytes`: 4 or 8; `value`: what was written, not what the register holds then.
+  virtual void register_written(std::uint64_t offset, std::uint32_t bytes, std::uint64_t value) = 0;
+
+ protected:
+  ~RegisterListener() = default;
+};
+
 // Names for messages and timelines; packets carry numbers only.
 class Labels {
  public:
@@ -211,8 +222,9 @@ struct GpuObservation : Observation {
   PowerSeries power;  // while somebody looks: a governor or a timeline
   LaunchedKernels launched;
   Absences absences;
-  CtaListener* ctas = nullptr;         // null: off
-  arch::RaceChecker* races = nullptr;  // null: off; set before the blocks of the GPU are built
+  CtaListener* ctas = nullptr;            // null: off
+  RegisterListener* registers = nullptr;  // null: off
+  arch::RaceChecker* races = nullptr;     // null: off; set before the blocks of the GPU are built
 };
 
 // That of a time base whose owner gave it one: every time base of a GPU.

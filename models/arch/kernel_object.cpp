@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "arch/address_map.h"
 #include "arch/byte_codec.h"
 #include "common/error.h"
 
@@ -18,6 +19,9 @@ constexpr std::size_t kRegisters = 16;
 constexpr std::size_t kStaticShared = 20;
 constexpr std::size_t kShortest = 24;
 constexpr std::size_t kLongest = 32;
+constexpr std::size_t kCode = kKernelObjectCode;
+constexpr std::size_t kCodeBytes = kLongest;
+constexpr std::size_t kCodeRest = 36;
 constexpr std::size_t kExtents = 40;
 constexpr std::size_t kFallbacks = 64;
 constexpr std::size_t kOrder = 88;
@@ -46,11 +50,13 @@ bool any_level(const ClusterShape& cluster) {
   return std::any_of(cluster.extents.begin(), cluster.extents.end(), [](const Dim3& d) { return d != kNoExtents; });
 }
 
-std::uint16_t flags_of(const ClusterShape& cluster, bool cooperative) {
+std::uint16_t flags_of(const KernelObject& object) {
+  const ClusterShape& cluster = object.cluster;
   std::uint32_t flags = cluster.mode == CgaMode::load_balancing ? kObjectLoadBalancing : 0;
   if (cluster.linear_memory) flags |= kObjectLinearMemory;
   if (any_level(cluster)) flags |= kObjectClusters;
-  if (cooperative) flags |= kObjectCooperative;
+  if (object.cooperative) flags |= kObjectCooperative;
+  if (object.code.any()) flags |= kObjectCode;
   return static_cast<std::uint16_t>(flags);
 }
 
@@ -62,11 +68,34 @@ Dim3 smallest_grid(const ClusterShape& cluster) {
   return {};
 }
 
+// The program: a number, code in memory, or none, and then a duration.
+HsaResult decode_program(const KernelObjectBytes& bytes, KernelObject& object) {
+  constexpr std::uint32_t kKnown =
+      kObjectLoadBalancing | kObjectLinearMemory | kObjectClusters | kObjectCooperative | kObjectCode;
+  const std::uint16_t flags = get_16(bytes, kFlags);
+  if ((flags & ~kKnown) != 0) return bad(Reason::object_flags);
+  object.program = get_32(bytes, kProgram);
+  object.duration = {};
+  object.code = {};
+  if ((flags & kObjectCode) == 0) {
+    object.duration = {get_64(bytes, kShortest), get_64(bytes, kLongest)};
+    const CtaDuration& duration = object.duration;
+    const bool lasts = duration.min >= 1 && duration.min <= duration.max && duration.max <= kMaxCtaCycles;
+    return object.program == 0 && !lasts ? bad(Reason::object_duration) : HsaResult{};
+  }
+  const KernelObject::CodePlace code{get_64(bytes, kCode), get_32(bytes, kCodeBytes)};
+  if (object.program != 0) return bad(Reason::object_program);
+  if (get_32(bytes, kCodeRest) != 0) return bad(Reason::object_reserved);
+  if (code.bytes == 0 || code.bytes > kMostCodeBytes || code.address == 0 || code.address % kCodeAlignment != 0 ||
+      in_host_window(code.address) || in_host_window(code.address + code.bytes - 1)) {
+    return bad(Reason::object_code);
+  }
+  object.code = code;
+  return {};
+}
+
 HsaResult decode_clusters(const KernelObjectBytes& bytes, ClusterShape& cluster) {
   const std::uint16_t flags = get_16(bytes, kFlags);
-  if ((flags & ~(kObjectLoadBalancing | kObjectLinearMemory | kObjectClusters | kObjectCooperative)) != 0) {
-    return bad(Reason::object_flags);
-  }
   cluster.mode = (flags & kObjectLoadBalancing) != 0 ? CgaMode::load_balancing : CgaMode::multicast;
   cluster.linear_memory = (flags & kObjectLinearMemory) != 0;
   for (std::size_t i = 0; i < kCgaLevels; ++i) cluster.extents[i] = get_dim3(bytes, kExtents + kDim3Bytes * i);
@@ -131,13 +160,18 @@ KernelObjectBytes encode(const KernelObject& object) {
   KernelObjectBytes bytes{};
   put_number(bytes, kMagic, 4, kKernelObjectMagic);
   put_number(bytes, kVersion, 2, kKernelObjectVersion);
-  put_number(bytes, kFlags, 2, flags_of(object.cluster, object.cooperative));
-  put_number(bytes, kProgram, 4, object.program);
+  put_number(bytes, kFlags, 2, flags_of(object));
+  if (!object.code.any()) put_number(bytes, kProgram, 4, object.program);
   put_number(bytes, kThreadsLimit, 4, object.threads_limit);
   put_number(bytes, kRegisters, 4, object.registers_per_thread);
   put_number(bytes, kStaticShared, 4, object.static_shared);
-  put_number(bytes, kShortest, 8, object.duration.min);
-  put_number(bytes, kLongest, 8, object.duration.max);
+  if (object.code.any()) {
+    put_number(bytes, kCode, 8, object.code.address);
+    put_number(bytes, kCodeBytes, 4, object.code.bytes);
+  } else {
+    put_number(bytes, kShortest, 8, object.duration.min);
+    put_number(bytes, kLongest, 8, object.duration.max);
+  }
   for (std::size_t i = 0; i < kCgaLevels; ++i) put_dim3(bytes, kExtents + kDim3Bytes * i, object.cluster.extents[i]);
   for (std::size_t i = 0; i < kMaxFallbacks; ++i) {
     put_dim3(bytes, kFallbacks + kDim3Bytes * i, object.cluster.fallback[i]);
@@ -150,15 +184,11 @@ KernelObjectBytes encode(const KernelObject& object) {
 HsaResult decode(const KernelObjectBytes& bytes, KernelObject& object) {
   if (get_32(bytes, kMagic) != kKernelObjectMagic) return bad(Reason::object_magic);
   if (get_16(bytes, kVersion) != kKernelObjectVersion) return bad(Reason::object_version);
-  object.program = get_32(bytes, kProgram);
   object.threads_limit = get_32(bytes, kThreadsLimit);
   object.registers_per_thread = get_32(bytes, kRegisters);
   object.static_shared = get_32(bytes, kStaticShared);
-  object.duration = {get_64(bytes, kShortest), get_64(bytes, kLongest)};
   if (bytes[kReserved] != 0) return bad(Reason::object_reserved);
-  const CtaDuration& duration = object.duration;
-  const bool lasts = duration.min >= 1 && duration.min <= duration.max && duration.max <= kMaxCtaCycles;
-  if (object.program == 0 && !lasts) return bad(Reason::object_duration);
+  if (const HsaResult result = decode_program(bytes, object); !result.ok()) return result;
   if (const HsaResult result = decode_clusters(bytes, object.cluster); !result.ok()) return result;
   object.cooperative = (get_16(bytes, kFlags) & kObjectCooperative) != 0;
   if (const HsaResult result = decode_order(bytes, object.raster); !result.ok()) return result;

@@ -22,21 +22,30 @@ constexpr std::uint32_t kKernelObjectMagic = 0x4B4C4448;  // "HDLK"
 constexpr std::uint16_t kKernelObjectVersion = 1;
 constexpr std::uint32_t kKernelNameBytes = 36;  // with the final 0
 
+constexpr std::uint32_t kCodeAlignment = 128;    // of code in memory: a line
+constexpr std::uint32_t kKernelObjectCode = 24;  // where its address stands in a kernel object
+constexpr std::uint32_t kMostCodeBytes = 1U << 20;
+
 constexpr std::uint16_t kObjectLoadBalancing = 1;  // flags: bit 0: CgaMode::load_balancing; else multicast
 constexpr std::uint16_t kObjectLinearMemory = 2;   // bit 1: CGA linear memory
 constexpr std::uint16_t kObjectClusters = 4;       // bit 2: a grid of CGAs, at least one level of which has extents
 constexpr std::uint16_t kObjectCooperative = 8;    // bit 3: all CTAs of a grid are resident at once
+constexpr std::uint16_t kObjectCode = 16;          // bit 4: its program is code in device memory (HST-07)
 
 // The record, little-endian. Unsigned numbers:
 //     0  magic                      4     'H', 'D', 'L', 'K'
 //     4  version                    2     1
-//     6  flags                      2     bits 0-3 as above, the others are 0
-//     8  program                    4     0: none
+//     6  flags                      2     bits 0-4 as above, the others are 0
+//     8  program                    4     0: none, or it is code in memory
 //    12  threads limit              4     0: the machine's
 //    16  registers per thread       4     0: not known, no limit
 //    20  static shared memory       4     bytes per workgroup
 //    24  shortest CTA               8     cycles, at least 1; with a program the two are not used, and may be anything
 //    32  longest CTA                8     cycles, not below the shortest and not above kMaxCtaCycles
+//        or, with code in memory:
+//    24  address of the code        8     a multiple of kCodeAlignment, not 0, all of it below the host's window
+//    32  bytes of the code          4     1 to kMostCodeBytes
+//    36  0                          4
 //    40  extents of CGAs            2 x 3 x 4   x, y, z of CPC_CGA, GPC_CGA, uGPU_CGA, GPU_CGA, in CTAs; 0, 0, 0: no
 //                                               such level
 //    64  fallbacks                  2 x 3 x 4   x, y, z of the first to the fourth smaller size of the outermost CGA;
@@ -47,12 +56,23 @@ constexpr std::uint16_t kObjectCooperative = 8;    // bit 3: all CTAs of a grid 
 //    92  name                       36    then 0 to the end, at least one
 // Levels and fallbacks have to make sense for some grid (why_malformed), and linear memory needs CGAs.
 struct KernelObject {
-  std::uint32_t program = 0;        // handle: number in the machine's CodeStore; 0: CTAs run for `duration`
+  // Code that software has brought (HST-07).
+  struct CodePlace {
+    std::uint64_t address = 0;  // in device memory, as the kernel's queue sees it
+    std::uint32_t bytes = 0;    // 0: there is none
+
+    bool any() const { return bytes != 0; }
+  };
+
+  // Handle: number in the machine's CodeStore; 0: CTAs run for `duration`. With code in memory: what the machine made
+  // of it, which the object's bytes do not have.
+  std::uint32_t program = 0;
   std::uint32_t threads_limit = 0;  // of a workgroup; 0: the machine's
   std::uint32_t registers_per_thread = 0;
   std::uint32_t static_shared = 0;  // bytes per workgroup
   CtaDuration duration;             // cycles; for program 0
-  ClusterShape cluster;             // grid kind, cluster shape, placement mode, CGA linear memory
+  CodePlace code;
+  ClusterShape cluster;  // grid kind, cluster shape, placement mode, CGA linear memory
   RasterOrder raster;
   bool cooperative = false;
   std::string name;  // below kKernelNameBytes

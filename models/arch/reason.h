@@ -78,6 +78,11 @@ namespace heddle::arch {
   X(object_name, 81, "the name of the kernel object does not end")                                  \
   X(object_name_rest, 82, "the kernel object has bytes behind its name")                            \
   X(object_program, 83, "there is no such program")                                                 \
+  X(object_code, 84, "the code lies outside device memory, or has no possible size")                \
+  X(code_unreadable, 85, "the code of the kernel object cannot be read")                            \
+  X(code_bytes, 86, "the code of the kernel object is no program")                                  \
+  X(code_object, 87, "the kernel object has too few registers for its code, or other clusters")     \
+  X(code_machine, 88, "the machine has no decoder, room or units for the code")                     \
   /* Signals, queues and memory. */                                                                 \
   X(signal_alignment, 90, "a signal is not aligned to 32 bytes, or to 64 with time stamps")         \
   X(signal_unwritable, 91, "a completion signal cannot be written")                                 \

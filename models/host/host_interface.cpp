@@ -15,7 +15,8 @@ namespace heddle::host {
 
 namespace {
 
-tlm::tlm_response_status access_register(RegisterFile& file, std::uint64_t base, tlm::tlm_generic_payload& payload) {
+tlm::tlm_response_status access_register(RegisterFile& file, std::uint64_t base, RegisterListener* listener,
+                                         tlm::tlm_generic_payload& payload) {
   if (payload.get_command() == tlm::TLM_IGNORE_COMMAND) return tlm::TLM_OK_RESPONSE;
   const std::uint64_t offset = relative_address(payload.get_address(), base);
   const std::uint32_t length = payload.get_data_length();
@@ -36,6 +37,7 @@ tlm::tlm_response_status access_register(RegisterFile& file, std::uint64_t base,
   } else {
     std::memcpy(&value, payload.get_data_ptr(), length);
     result = file.write(offset, length, value);
+    if (listener != nullptr && result == RegisterResult::ok) listener->register_written(offset, length, value);
   }
   switch (result) {
     case RegisterResult::ok:
@@ -224,7 +226,8 @@ tlm::tlm_response_status HostInterface::access(tlm::tlm_generic_payload& payload
   stats_.register_accesses.add();
   commands_leave_ = end;
   const tlm::tlm_response_status status =
-      reset_control_.refusing() ? tlm::TLM_GENERIC_ERROR_RESPONSE : access_register(file_, params_.bar0, payload);
+      reset_control_.refusing() ? tlm::TLM_GENERIC_ERROR_RESPONSE
+                                : access_register(file_, params_.bar0, gpu_observation(domain_).registers, payload);
   if (status != tlm::TLM_OK_RESPONSE) stats_.refused_accesses.add();
   follow_level();
   return status;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "arch/aql_packet.h"
+#include "arch/brought_code.h"
 #include "arch/kernel_object.h"
 #include "arch/task_record.h"
 #include "common/index_pool.h"
@@ -63,12 +64,20 @@ struct Packet {
   Phase phase = Phase::decoder;
   PacketTimes times;
 
+  // Code of a kernel object that is being read, or has been.
+  struct Code {
+    std::uint32_t kernel = 0;  // the first that reads the object
+    arch::KernelObject object;
+    arch::CodeReading reading;
+  };
+
   // Decoding.
   std::uint32_t reads = 0;                  // table entries and answers of memory that it waits for
   arch::HsaResult result;                   // what validation has found so far
   std::uint32_t bad_kernel = 0;             // the kernel that `result` is about
   std::uint32_t entry = 0;                  // table entry that a reference packet stores
   std::unique_ptr<ReferenceTable> entries;  // table entries that have been read for it
+  std::vector<Code> codes;
 
   // Kernels.
   std::vector<Kernel> kernels;

@@ -1,5 +1,6 @@
 #include "packet/decoder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/bits.h"
@@ -28,13 +29,22 @@ std::uint32_t first_reader(const Packet& packet, std::uint64_t object) {
   return kernel;
 }
 
+// What was read for that kernel is the object of all that name the same one.
+void set_object(Packet& packet, std::uint32_t reader, const arch::KernelObject& object) {
+  const std::uint64_t address = packet.kernels[reader].fields.kernel_object;
+  for (Kernel& kernel : packet.kernels) {
+    if (kernel.reads_object && kernel.fields.kernel_object == address) kernel.object = object;
+  }
+}
+
 }  // namespace
 
-Decoder::Decoder(const StageContext& context, ReferenceBuffer& tables, KernelValidator& validator, DecodeListener& next,
-                 Completion& completion)
+Decoder::Decoder(const StageContext& context, ReferenceBuffer& tables, KernelValidator& validator,
+                 arch::BroughtCode& brought, DecodeListener& next, Completion& completion)
     : PipelineStage(context),
       tables_(tables),
       validator_(validator),
+      brought_(brought),
       next_(next),
       completion_(completion),
       arbiter_(queues().count(), params().order == QueueOrder::priority),
@@ -203,15 +213,42 @@ void Decoder::read_objects(Packet& packet) {
 }
 
 void Decoder::on_answer(Packet& packet, const MemoryAnswer& answer) {
-  arch::KernelObject object;
-  HsaResult result{HsaStatus::invalid_code_object, arch::Reason::object_unreadable};
-  if (answer.ok) result = arch::decode(answer.data, object);
+  const HsaResult result = answer.tag.use == Use::code ? take_code(packet, answer) : take_object(packet, answer);
   if (!result.ok()) note_bad_kernel(packet, answer.tag.part, result);
-  const std::uint64_t address = packet.kernels[answer.tag.part].fields.kernel_object;
-  for (Kernel& kernel : packet.kernels) {
-    if (result.ok() && kernel.reads_object && kernel.fields.kernel_object == address) kernel.object = object;
-  }
   go_on(packet);
+}
+
+HsaResult Decoder::take_object(Packet& packet, const MemoryAnswer& answer) {
+  if (!answer.ok) return {HsaStatus::invalid_code_object, arch::Reason::object_unreadable};
+  const std::uint32_t part = answer.tag.part;
+  arch::KernelObject object;
+  if (const HsaResult result = arch::decode(answer.data, object); !result.ok()) return result;
+  set_object(packet, part, object);
+  if (!object.code.any()) return {};
+  // HST-07: the code is read with its object, whatever the machine has seen there before.
+  packet.codes.push_back({part, object, arch::CodeReading(object.code)});
+  const arch::CodeReading& reading = packet.codes.back().reading;
+  stats().codes.add();
+  stats().code_bytes.add(object.code.bytes);
+  for (std::uint32_t line = 0; line < reading.lines(); ++line) {
+    ++packet.reads;
+    MemoryTag of_line = tag(Use::code, packet, part);
+    of_line.index = line;
+    memory().read(reading.address(line), reading.bytes_of(line), of_line);
+  }
+  return {};
+}
+
+HsaResult Decoder::take_code(Packet& packet, const MemoryAnswer& answer) {
+  if (!answer.ok) return {HsaStatus::invalid_code_object, arch::Reason::code_unreadable};
+  const std::uint32_t part = answer.tag.part;
+  const auto code = std::find_if(packet.codes.begin(), packet.codes.end(),
+                                 [part](const Packet::Code& one) { return one.kernel == part; });
+  code->reading.take(static_cast<std::uint32_t>(answer.tag.index), answer.data);
+  if (!code->reading.complete()) return {};
+  const HsaResult result = brought_.resolve(code->reading.bytes(), code->object);
+  if (result.ok()) set_object(packet, part, code->object);
+  return result;
 }
 
 // Once the packet has left the decoder and nothing that it reads is missing.
@@ -228,7 +265,10 @@ PacketWork Decoder::work_left(const Packet& packet) {
   PacketWork work;
   for (std::uint32_t i = 0; i < packet.kernels.size(); ++i) {
     const Kernel& kernel = packet.kernels[i];
-    if (kernel.reads_object && first_reader(packet, kernel.fields.kernel_object) == i) work += work_of_object();
+    if (kernel.reads_object && first_reader(packet, kernel.fields.kernel_object) == i) {
+      work += work_of_object();
+      work += work_of_code(kernel.object.code.bytes);
+    }
     if (packet.type == PacketType::condensed_dispatch) work += work_of_checks(checks_of_fields(kernel.changed));
     work += work_of_checks(checks_with_object(kernel.changed));
   }

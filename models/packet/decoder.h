@@ -1,6 +1,6 @@
 // Stage 2 of the packet processor: the decoder that all queues share. It takes the head of one queue at a time (PKT-10)
-// apart, reads the table entries and kernel objects that it names and, when they are there, checks the packet (PKT-09).
-// What a table entry vouches for is neither read nor checked again (PKT-05).
+// apart, reads the table entries and kernel objects that it names, with code that software has brought, and, when they
+// are there, checks the packet (PKT-09). What a table entry vouches for is neither read nor checked again (PKT-05).
 #pragma once
 
 #include <cstdint>
@@ -66,8 +66,8 @@ class DecodeListener {
 class Decoder final : public PipelineStage, public EntryListener {
  public:
   // Good packets go to `next`, bad ones to `completion`.
-  Decoder(const StageContext& context, ReferenceBuffer& tables, KernelValidator& validator, DecodeListener& next,
-          Completion& completion);
+  Decoder(const StageContext& context, ReferenceBuffer& tables, KernelValidator& validator, arch::BroughtCode& brought,
+          DecodeListener& next, Completion& completion);
 
   void set_priority(std::uint32_t queue, std::int32_t priority) { arbiter_.set_priority(queue, priority); }
   // The packet waits for the decoder.
@@ -75,7 +75,7 @@ class Decoder final : public PipelineStage, public EntryListener {
   // The packet of that queue waits no longer: it is dropped.
   void withdraw(std::uint32_t queue) { arbiter_.withdraw(queue); }
 
-  // A kernel object.
+  // A kernel object, or a line of its code.
   void on_answer(Packet& packet, const MemoryAnswer& answer);
   void entry_read(Packet& packet, std::uint32_t entry, const arch::HsaResult& result,
                   const StoredKernel& kernel) override;
@@ -95,6 +95,8 @@ class Decoder final : public PipelineStage, public EntryListener {
   static PacketWork take_other(Packet& packet);
   arch::HsaResult expand_kernels(Packet& packet);
   void read_objects(Packet& packet);
+  arch::HsaResult take_object(Packet& packet, const MemoryAnswer& answer);
+  arch::HsaResult take_code(Packet& packet, const MemoryAnswer& answer);
   void go_on(Packet& packet);
   static PacketWork work_left(const Packet& packet);
   void conclude(Packet& packet);
@@ -102,6 +104,7 @@ class Decoder final : public PipelineStage, public EntryListener {
 
   ReferenceBuffer& tables_;
   KernelValidator& validator_;
+  arch::BroughtCode& brought_;
   DecodeListener& next_;
   Completion& completion_;
   QueueArbiter arbiter_;

@@ -49,7 +49,7 @@ class PacketProcessor::Memory final : public MemoryPort {
 
 PacketProcessor::PacketProcessor(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                                  const PacketParams& params, const arch::SmLimits& limits, arch::CodeStore& codes,
-                                 const FitCheck& fit, std::uint64_t table_base)
+                                 arch::BroughtCode& brought, const FitCheck& fit, std::uint64_t table_base)
     : Block(name, domain, path),
       command_in("command_in", domain, 0),
       event_out("event_out", domain, 0, kUnlimitedCredits),
@@ -62,7 +62,7 @@ PacketProcessor::PacketProcessor(const sc_core::sc_module_name& name, Domain& do
       memory_(std::make_unique<Memory>(domain, memory_out, *this)) {
   const Nanoseconds clock{domain.clock().period().to_seconds()};
   router_ = std::make_unique<PacketRouter>(handler_name(), path, params,
-                                           PacketRouter::Machine{domain, clock, limits, codes, fit, table_base,
+                                           PacketRouter::Machine{domain, clock, limits, codes, brought, fit, table_base,
                                                                  *memory_, event_out, dispatch_out, copy_out});
   command_in.on_packet<QueueControl, &QueueControl::on_command>(router_->queue_control());
   dispatch_done_in.on_packet<Dispatcher, &Dispatcher::on_dispatch_done>(router_->dispatcher());

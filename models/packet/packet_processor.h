@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/brought_code.h"
 #include "arch/kernel_object.h"
 #include "arch/sm_limits.h"
 #include "common/block.h"
@@ -26,11 +27,11 @@ class PacketRouter;
 
 class PacketProcessor : public Block {
  public:
-  // `codes` and `fit` must outlive it. `table_base`: physical address of the reference state tables, if they lie in
-  // memory (PKT-11), a multiple of a line: packet::table_bytes() of them.
+  // `codes`, `brought` and `fit` must outlive it. `table_base`: physical address of the reference state tables, if they
+  // lie in memory (PKT-11), a multiple of a line: packet::table_bytes() of them.
   PacketProcessor(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
-                  const PacketParams& params, const arch::SmLimits& limits, arch::CodeStore& codes, const FitCheck& fit,
-                  std::uint64_t table_base);
+                  const PacketParams& params, const arch::SmLimits& limits, arch::CodeStore& codes,
+                  arch::BroughtCode& brought, const FitCheck& fit, std::uint64_t table_base);
   ~PacketProcessor() override;
 
   PacketIn<protocol::QueueCommandPacket> command_in;  // from the host interface

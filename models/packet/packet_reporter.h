@@ -51,6 +51,8 @@ struct PacketStats : StatGroup {
   Counter& work_half_words = counter("work.half_words", "half-words", "half-words of condensed packets taken apart");
   Counter& work_checks = counter("work.checks", "rules", "rules checked for fields and kernel objects");
   Counter& objects = counter("objects", "reads", "reads of kernel objects");
+  Counter& codes = counter("codes", "reads", "reads of code that software has brought, with its kernel object");
+  Counter& code_bytes = counter("code_bytes", "bytes", "bytes of such code");
   Counter& table_reads = counter("table.reads", "entries", "entries of reference state tables that packets read");
   Counter& table_writes = counter("table.writes", "entries", "entries that reference packets stored");
   Counter& table_scopes =

@@ -15,7 +15,7 @@ PacketRouter::PacketRouter(const char* name, const std::string& path, const Pack
       tables_(context_, {decoder_, heads_, validator_, control_}, machine.table_base),
       reader_(context_, heads_, control_),
       heads_(context_, {reader_, tables_, decoder_, dispatcher_, completion_, control_}),
-      decoder_(context_, tables_, validator_, dispatcher_, completion_),
+      decoder_(context_, tables_, validator_, machine.brought, dispatcher_, completion_),
       dispatcher_(context_, {reader_, heads_, others_, completion_, control_}, machine.codes, machine.tasks),
       others_(context_, {reader_, heads_, dispatcher_, completion_, control_}, machine.copies),
       completion_(context_, dispatcher_, heads_, others_, control_),
@@ -36,6 +36,7 @@ void PacketRouter::on_answer(const MemoryAnswer& answer) {
       tables_.on_answer(answer);
       break;
     case Use::kernel_object:
+    case Use::code:
     case Use::dependency:
     case Use::acquire:
       answer_packet(answer);

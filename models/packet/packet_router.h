@@ -30,6 +30,7 @@ class PacketRouter {
     Nanoseconds clock;
     const arch::SmLimits& limits;
     arch::CodeStore& codes;
+    arch::BroughtCode& brought;
     const FitCheck& fit;
     std::uint64_t table_base = 0;  // as PacketProcessor has it
     MemoryPort& memory;

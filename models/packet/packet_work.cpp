@@ -17,6 +17,7 @@ std::uint64_t times(std::uint64_t amount, std::uint64_t rate) { return (amount +
 
 PacketWork work_of_packet() { return {arch::kPacketBytes, 0, 0}; }
 PacketWork work_of_object() { return {arch::kKernelObjectBytes, 0, 0}; }
+PacketWork work_of_code(std::uint64_t bytes) { return {bytes, 0, 0}; }
 PacketWork work_of_half_words(std::uint64_t count) { return {0, count, 0}; }
 PacketWork work_of_checks(std::uint64_t rules) { return {0, 0, rules}; }
 

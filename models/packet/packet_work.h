@@ -41,6 +41,7 @@ constexpr std::uint32_t kSignalBytes = 16;
 
 PacketWork work_of_packet();                         // 64 bytes, into the processor
 PacketWork work_of_object();                         // a kernel object
+PacketWork work_of_code(std::uint64_t bytes);        // that software has brought, with its kernel object
 PacketWork work_of_half_words(std::uint64_t count);  // of a condensed packet
 PacketWork work_of_checks(std::uint64_t rules);
 // Of a packet without kernels: it, and its rules: scopes, reserved fields and every signal; of a vendor packet its

@@ -176,6 +176,7 @@ struct MemoryTag {
     slot_cleared,   // the packet's at `index`
     read_index,     // `index`: the new value
     kernel_object,  // `part`: the first kernel that needs it, of packet `slot`, `generation`
+    code,           // the same; `index`: line of the code of its object
     dependency,     // `part`: which signal of that packet
     acquire,        // of that packet, or of its next kernel
     table_read,     // for access `slot` to a table; `part`: which line

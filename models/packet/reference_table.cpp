@@ -30,6 +30,7 @@ constexpr std::size_t kAtWorkgroup = 10;
 constexpr std::size_t kAtGrid = 16;
 constexpr std::size_t kAtPrivate = 28;
 constexpr std::size_t kAtGroup = 32;
+constexpr std::size_t kAtProgram = 36;
 constexpr std::size_t kAtWorkgroups = 40;
 constexpr std::size_t kAtPartial = 52;
 constexpr std::size_t kAtKernarg = 56;
@@ -120,6 +121,7 @@ HsaResult apply_to_stored(const WrittenDiff& diff, CondensedKernel& kernel) {
       return {HsaStatus::invalid_code_object, arch::Reason::object_program};
     }
     object.program = program;
+    object.code = {};
     kernel.changed |= kProgram;
   }
   if (diff.has(index_of(StoredField::kernarg))) {
@@ -182,6 +184,7 @@ EntryBytes encode_entry(std::uint32_t entry, const StoredKernel& kernel) {
   for (std::size_t i = 0; i < 3; ++i) arch::put_number(bytes, kAtGrid + 4 * i, 4, fields.grid[i]);
   arch::put_number(bytes, kAtPrivate, 4, fields.private_segment);
   arch::put_number(bytes, kAtGroup, 4, fields.group_segment);
+  if (kernel.object.code.any()) arch::put_number(bytes, kAtProgram, 4, kernel.object.program);
   arch::put_number(bytes, kAtWorkgroups, 4, kernel.shape.grid.x);
   arch::put_number(bytes, kAtWorkgroups + 4, 4, kernel.shape.grid.y);
   arch::put_number(bytes, kAtWorkgroups + 8, 4, kernel.shape.grid.z);
@@ -201,8 +204,12 @@ HsaResult decode_entry(const EntryBytes& bytes, std::uint32_t entry, KernelValid
   found.fields = fields_of(bytes);
   arch::KernelObjectBytes contents;
   std::copy_n(bytes.begin() + kAtContents, contents.size(), contents.begin());
-  if (!arch::decode(contents, found.object).ok() || !validator.validate(found.fields).ok() ||
-      !validator.validate(found.fields, found.object, 0, found.shape).ok()) {
+  if (!arch::decode(contents, found.object).ok() || !validator.validate(found.fields).ok()) return kNoEntry;
+  if (found.object.code.any()) {
+    found.object.program = arch::get_32(bytes, kAtProgram);
+    if (found.object.program == arch::kNoCode) return kNoEntry;
+  }
+  if (!validator.validate(found.fields, found.object, 0, found.shape).ok()) {
     return kNoEntry;
   }
   found.items = arch::items_of(found.fields);

@@ -56,7 +56,7 @@ class ReferenceTable {
 //    16  grid             3 x 4  work-items
 //    28  private segment  4
 //    32  group segment    4
-//    36  0                4
+//    36  program          4      of a kernel object with code in memory: what the machine has made of it; else 0
 //    40  workgroups       3 x 4
 //    52  partial          4      1: some workgroups are not full
 //    56  kernarg          8

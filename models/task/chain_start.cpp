@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "arch/brought_code.h"
 #include "arch/byte_codec.h"
 #include "arch/kernel_object.h"
 #include "task/launch_chain.h"
@@ -27,6 +28,8 @@ class StartChain final : public LaunchChain {
         return ChainAccess::read_of(record_);
       case At::read_object:
         return ChainAccess::read_of(child_.kernel);
+      case At::read_code:
+        return ChainAccess::read_of(code_.address(code_line_));
       case At::fire:
         return ChainAccess::step_of(std::get<arch::FireSteps>(mark_).step());
       case At::enlist:
@@ -42,7 +45,12 @@ class StartChain final : public LaunchChain {
   void answer_line(const RecordLine& line) override {
     if (at_ == At::read_object) {
       object_ = line;
-      object_known();
+      object_read();
+      return;
+    }
+    if (at_ == At::read_code) {
+      code_.take(code_line_, line);
+      if (++code_line_ == code_.lines()) object_known();
       return;
     }
     line_ = line;
@@ -76,12 +84,16 @@ class StartChain final : public LaunchChain {
       object_known();
       return;
     }
+    if (at_ == At::read_code) {
+      object_known();
+      return;
+    }
     effect(AccessFailed{record_});
     at_ = At::over;
   }
 
  private:
-  enum class At : std::uint8_t { read_record, fire, enlist, read_object, read_parent, over };
+  enum class At : std::uint8_t { read_record, fire, enlist, read_object, read_code, read_parent, over };
 
   void begin_mark() {
     if (child_.kind == arch::RecordKind::event_record) {
@@ -116,13 +128,24 @@ class StartChain final : public LaunchChain {
     at_ = At::over;
   }
 
+  // What is wrong with the object, task management says.
+  void object_read() {
+    arch::KernelObject object;
+    if (arch::decode(object_, object).ok() && object.code.any()) {
+      code_ = arch::CodeReading(object.code);
+      at_ = At::read_code;
+    } else {
+      object_known();
+    }
+  }
+
   void object_known() {
     at_ = At::read_parent;
     if (child_.mode == arch::LaunchMode::tail) parent_known(child_.context);
   }
 
   void parent_known(std::uint64_t parent) {
-    effect(ChildRead{record_, parent, line_, object_, readable_});
+    effect(ChildRead{record_, parent, line_, object_, readable_, std::move(code_)});
     at_ = At::over;
   }
 
@@ -132,6 +155,8 @@ class StartChain final : public LaunchChain {
   RecordLine line_{};
   RecordLine object_{};
   bool readable_ = true;
+  arch::CodeReading code_;
+  std::uint32_t code_line_ = 0;
   std::variant<std::monostate, arch::FireSteps, arch::EnlistSteps> mark_;
 };
 

@@ -23,6 +23,13 @@ std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read
   if (const arch::HsaResult result = arch::decode(read.object, object); !result.ok()) {
     return arch::reason_text(result.reason);
   }
+  if (object.code.any()) {
+    if (!read.code.complete()) return arch::reason_text(arch::Reason::code_unreadable);
+    if (setup.place.brought == nullptr) return arch::reason_text(arch::Reason::code_machine);
+    if (const arch::HsaResult result = setup.place.brought->resolve(read.code.bytes(), object); !result.ok()) {
+      return arch::reason_text(result.reason);
+    }
+  }
   shape.grid = child.grid;
   shape.block = {object.threads_limit == 0 ? setup.limits.warp_size : object.threads_limit, 1, 1};
   shape.registers_per_thread = object.registers_per_thread;

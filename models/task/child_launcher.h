@@ -33,7 +33,8 @@ struct LaunchPlace {
   arch::CodeStore* codes = nullptr;  // null: no task launches, or has a queue
   arch::LaunchMemory memory;
   std::uint32_t sms = 0;
-  std::uint64_t channels = 0;  // lines of streams (task/channel.h); 0: there are none
+  std::uint64_t channels = 0;            // lines of streams (task/channel.h); 0: there are none
+  arch::BroughtCode* brought = nullptr;  // null: kernel objects with code in memory are refused
 
   // The set of pools that the task's records come from. The TMDs that the host has pushed lie in none.
   arch::LaunchMemory memory_of(const Task& task) const {

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "arch/brought_code.h"
 #include "arch/kernel_object.h"
 #include "arch/task_record.h"
 #include "arch/tmdq.h"
@@ -60,13 +61,14 @@ struct ChainAccess {
   static ChainAccess step_of(const arch::MemoryStep& step) { return {Kind::step, step, 0, nullptr}; }
 };
 
-// A TMD and its kernel object have been read.
+// A TMD and its kernel object have been read, with code that software has brought.
 struct ChildRead {
   std::uint64_t record = 0;
   std::uint64_t parent = 0;  // TMD of its parent grid; of a task that the host has pushed: arch::host_owner()
   RecordLine line{};
   RecordLine object{};
-  bool readable = true;  // the kernel object
+  bool readable = true;    // the kernel object
+  arch::CodeReading code;  // of a kernel object with code in memory; incomplete: it cannot be read
 };
 // A TMD is in memory, with its shared context if contexts are shared.
 struct RecordPrepared {

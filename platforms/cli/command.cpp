@@ -14,6 +14,7 @@ namespace {
 constexpr const char* kProgramUsage = R"(heddle: a model of a GPU's front end
 
   heddle run [FILE...] [options]     simulate a scenario or a recorded trace; without FILE, the shipped scenario
+  heddle compile FILE -o OUT         turn kernels of a scenario into a file that software loads into a machine
   heddle import kineto|nsys|rocprof FILE -o OUT
                                      turn a recorded trace into a scenario that can be edited
   heddle occupancy [FILE | --threads N ...]
@@ -35,6 +36,7 @@ int dispatch(const std::vector<std::string>& arguments) {
   const std::string& command = arguments[0];
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (command == "run") return run_command(rest);
+  if (command == "compile") return compile_command(rest);
   if (command == "import") return import_command(rest);
   if (command == "occupancy") return occupancy_command(rest);
   if (command == "show") return show_command(rest);
@@ -42,7 +44,7 @@ int dispatch(const std::vector<std::string>& arguments) {
     std::cout << "heddle " << HEDDLE_VERSION << '\n';
     return kSuccess;
   }
-  const std::string near = nearest(command, {"run", "import", "occupancy", "show", "version"});
+  const std::string near = nearest(command, {"run", "compile", "import", "occupancy", "show", "version"});
   throw InputError(fmt::format("'{}' is not a command", command),
                    near.empty() ? "heddle --help lists the commands" : fmt::format("did you mean 'heddle {}'?", near));
 }

@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/params.h"
 #include "gpu/gpu_params.h"
+#include "gpu/machine_file.h"
 #include "replay/cta_dump.h"
 
 namespace heddle::cli {
@@ -21,34 +22,9 @@ bool is_file(const std::string& gpu) {
   return gpu.find('/') != std::string::npos || gpu.find(".y") != std::string::npos || std::filesystem::exists(gpu);
 }
 
-// A machine file: keys gpu, gpu0, …, and `preset` for what it builds on.
-struct MachineFile {
-  std::string preset;
-  YAML::Node roots;
-};
-
-MachineFile read_machine_file(const std::string& path) {
-  MachineFile file;
-  const YAML::Node node = load_yaml_file(path);
-  if (!node.IsMap()) {
-    throw InputError({path, 1, 0}, "is not a machine: expected a map with the key gpu",
-                     "heddle run --dump-config FILE writes one that can be edited");
-  }
-  file.roots = YAML::Node(YAML::NodeType::Map);
-  for (const auto& item : node) {
-    const auto key = item.first.as<std::string>();
-    if (key == "preset") {
-      file.preset = item.second.as<std::string>();
-    } else {
-      file.roots[item.first] = item.second;
-    }
-  }
-  return file;
-}
-
 // A file that is given for one GPU of several: its one machine, whatever number it has there, becomes that GPU's.
 YAML::Node roots_for(const std::string& path, std::size_t instance) {
-  const MachineFile file = read_machine_file(path);
+  const gpu::MachineFile file = gpu::read_machine_file(path);
   YAML::Node roots(YAML::NodeType::Map);
   std::string found;
   for (const auto& item : file.roots) {
@@ -164,7 +140,7 @@ Choice choose(const Inputs& inputs, const RunOptions& options, std::size_t index
     return choice;
   }
   choice.file = wanted;
-  const MachineFile file = read_machine_file(wanted);
+  const gpu::MachineFile file = gpu::read_machine_file(wanted);
   if (!file.preset.empty()) choice.preset = file.preset;
   choice.why = fmt::format("{} of --gpu, on top of {}", wanted,
                            choice.preset == "generic" ? "the recorded device" : "preset " + choice.preset);
@@ -189,28 +165,6 @@ void check_recorded_machine(const workload::Workload& workload, const workload::
   throw InputError({workload.name, 0, 0},
                    "kernel '" + op.kernel.name + "' cannot have run on the recorded device, " + why,
                    "the recording's launch data and its deviceProperties contradict each other");
-}
-
-// Values that contradict each other: the message names them, and the place is that of the first one that somebody has
-// set.
-void check_values(const Machine& machine) {
-  try {
-    machine.params.check();
-  } catch (const InputError& error) {
-    if (!error.where().file.empty()) throw;
-    const ParamEntry* found = nullptr;
-    std::size_t at = std::string::npos;
-    for (const ParamEntry& entry : machine.entries) {
-      if (entry.origin.kind != Origin::Kind::file && entry.origin.kind != Origin::Kind::command_line) continue;
-      const std::size_t here = error.message().find(entry.path);
-      if (here == std::string::npos || (found != nullptr && here > at)) continue;
-      if (here == at && entry.path.size() < found->path.size()) continue;
-      found = &entry;
-      at = here;
-    }
-    if (found == nullptr) throw;
-    throw InputError(SourcePos{found->origin.text, 0, 0}, error.message(), error.remedy());
-  }
 }
 
 }  // namespace
@@ -293,7 +247,7 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
   }
   if (inputs.scenario) layers.add(inputs.scenario->config, {Origin::Kind::file, inputs.scenario->file});
   if (options.gpus.size() == 1) {
-    if (!files.empty()) layers.add(read_machine_file(files.front()).roots, {Origin::Kind::file, files.front()});
+    if (!files.empty()) layers.add(gpu::read_machine_file(files.front()).roots, {Origin::Kind::file, files.front()});
   } else {
     for (std::size_t i = 0; i < options.gpus.size(); ++i) {
       if (is_file(options.gpus[i])) layers.add(roots_for(options.gpus[i], i), {Origin::Kind::file, options.gpus[i]});
@@ -310,7 +264,7 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
     machine.params.bind(binder);
     layers.resolve(binder, i);
     machine.entries = binder.entries();
-    check_values(machine);
+    gpu::check_values(machine.params, machine.entries);
     config << YAML::Key << machine.instance << YAML::Value;
     binder.dump_root(config, "gpu");
     if (inputs.recorded()) {

@@ -82,13 +82,13 @@ void heddle_stored_of(struct heddle_stored* stored, const struct heddle_dispatch
 
 /* What of a kernel object no field of the stored information has. */
 static bool same_rest(const struct heddle_kernel_object* a, const struct heddle_kernel_object* b) {
-  const bool timed = a->program == 0;
-  if (timed != (b->program == 0)) return false;
+  if (a->code_bytes != b->code_bytes || (a->code_bytes != 0 && a->code != b->code)) return false;
+  const bool timed = a->program == 0 && a->code_bytes == 0;
+  if (timed != (b->program == 0 && b->code_bytes == 0)) return false;
   if (timed && (a->shortest != b->shortest || a->longest != b->longest)) return false;
   return a->threads_limit == b->threads_limit && a->load_balancing == b->load_balancing &&
          a->linear_memory == b->linear_memory && a->cooperative == b->cooperative &&
-         a->raster_order == b->raster_order &&
-         memcmp(a->raster_tile, b->raster_tile, sizeof a->raster_tile) == 0 &&
+         a->raster_order == b->raster_order && memcmp(a->raster_tile, b->raster_tile, sizeof a->raster_tile) == 0 &&
          memcmp(a->extents, b->extents, sizeof a->extents) == 0 &&
          memcmp(a->fallbacks, b->fallbacks, sizeof a->fallbacks) == 0;
 }

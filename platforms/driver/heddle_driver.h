@@ -7,6 +7,7 @@
 #include "heddle_device.h"
 #include "heddle_packets.h"
 #include "heddle_plan.h"
+#include "heddle_program.h"
 #include "heddle_registers.h"
 #include "heddle_status.h"
 

@@ -144,7 +144,13 @@ struct heddle_kernel_object {
   enum heddle_raster_order raster_order;
   uint8_t raster_tile[2]; /* extents x, y of a tile, at least 1; 0 in other orders */
   bool cooperative;       /* all workgroups of a grid are resident at once */
+  /* Code in device memory, in place of a number (docs/kernels.md): a multiple of HEDDLE_CODE_ALIGNMENT, and its bytes,
+   * 0 for none. `program`, `shortest` and `longest` are not used then. */
+  uint64_t code;
+  uint32_t code_bytes;
 };
+#define HEDDLE_CODE_ALIGNMENT 128u
+#define HEDDLE_MOST_CODE_BYTES (1u << 20)
 /* HEDDLE_INVALID: the name is too long. */
 enum heddle_status heddle_kernel_object_encode(uint8_t bytes[HEDDLE_KERNEL_OBJECT_BYTES],
                                                const struct heddle_kernel_object* object);

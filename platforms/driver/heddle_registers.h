@@ -301,6 +301,11 @@ enum heddle_reason {
   HEDDLE_REASON_OBJECT_NAME = 0x51,  /* the name of the kernel object does not end */
   HEDDLE_REASON_OBJECT_NAME_REST = 0x52,  /* the kernel object has bytes behind its name */
   HEDDLE_REASON_OBJECT_PROGRAM = 0x53,  /* there is no such program */
+  HEDDLE_REASON_OBJECT_CODE = 0x54,  /* the code lies outside device memory, or has no possible size */
+  HEDDLE_REASON_CODE_UNREADABLE = 0x55,  /* the code of the kernel object cannot be read */
+  HEDDLE_REASON_CODE_BYTES = 0x56,  /* the code of the kernel object is no program */
+  HEDDLE_REASON_CODE_OBJECT = 0x57,  /* the kernel object has too few registers for its code, or other clusters */
+  HEDDLE_REASON_CODE_MACHINE = 0x58,  /* the machine has no decoder, room or units for the code */
   HEDDLE_REASON_SIGNAL_ALIGNMENT = 0x5a,  /* a signal is not aligned to 32 bytes, or to 64 with time stamps */
   HEDDLE_REASON_SIGNAL_UNWRITABLE = 0x5b,  /* a completion signal cannot be written */
   HEDDLE_REASON_SIGNAL_UNREADABLE = 0x5c,  /* a signal that it waits for cannot be read */
@@ -498,6 +503,11 @@ enum heddle_queue_state {
   X(81, "the name of the kernel object does not end") \
   X(82, "the kernel object has bytes behind its name") \
   X(83, "there is no such program") \
+  X(84, "the code lies outside device memory, or has no possible size") \
+  X(85, "the code of the kernel object cannot be read") \
+  X(86, "the code of the kernel object is no program") \
+  X(87, "the kernel object has too few registers for its code, or other clusters") \
+  X(88, "the machine has no decoder, room or units for the code") \
   X(90, "a signal is not aligned to 32 bytes, or to 64 with time stamps") \
   X(91, "a completion signal cannot be written") \
   X(92, "a signal that it waits for cannot be read") \

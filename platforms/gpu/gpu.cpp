@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/brought_code.h"
 #include "arch/gpu_observation.h"
 #include "arch/kernel_object.h"
 #include "arch/race_checker.h"
@@ -107,10 +108,17 @@ std::unique_ptr<arch::RaceChecker> race_checker(const GpuParams& params, GpuObse
 // What the GPU consists of, and how it is wired.
 class Gpu::Blocks : private host::Device, private packet::FitCheck {
  public:
-  Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& observation, DeviceMemory kind);
+  Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& observation, DeviceMemory kind,
+         std::shared_ptr<const arch::CodeDecoder> decoder);
   ~Blocks() { gpu_observation(domain).races = nullptr; }
 
   void preload(const std::vector<SmPreload>& loads);
+  // Why the machine cannot run the program, and what to do; empty: it can.
+  struct Refusal {
+    std::string message;
+    std::string remedy;
+  };
+  Refusal why_not(const arch::WarpProgram& program) const;
   void reset();
   void check_idle();
   std::size_t payloads() const;
@@ -122,6 +130,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   Domain domain;
   std::unique_ptr<MemoryClock> memory_clock;  // null: memory's controllers count the chip's cycles
   arch::CodeStore codes;
+  arch::BroughtCode brought;
   FaultLog log;
   task::TaskUnit task;
   cwd::Cwd cwd;
@@ -171,7 +180,8 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   }
 };
 
-Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& observation, DeviceMemory kind)
+Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& observation, DeviceMemory kind,
+                    std::shared_ptr<const arch::CodeDecoder> decoder)
     : params(checked(given)),
       topology(params.machine.shape, params.machine.ugpus),
       nested(params.nested_memory()),
@@ -180,10 +190,11 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
       memory_clock(params.power.governor == power::Governor::off
                        ? nullptr
                        : std::make_unique<MemoryClock>(domain, params.machine)),
+      brought(codes, std::move(decoder), [this](const arch::WarpProgram& program) { return why_not(program).message; }),
       task("task", domain, "task", params.task, params.sm.limits, params.start_path(),
            {params.cwd.table_slots, params.cwd.partition != protocol::PartitionMode::none,
             params.cwd.preemption == cwd::PreemptionMode::instruction},
-           {&codes, nested, topology.sms(), params.channels()}),
+           {&codes, nested, topology.sms(), params.channels(), &brought}),
       cwd("cwd", domain, "cwd", params.cwd, topology, arch::capacity_of(params.sm.limits),
           {params.gpc.cga_ids, params.gpc.cga_barriers, params.sm.limits.cga_slots},
           cwd::SavesOfWaiting{params.sm.nested.save != sm::SavePolicy::off,
@@ -195,10 +206,14 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
           kFirstCopyClient + params.copy.engines + (params.mmu.enabled ? 1 : 0),
           {params.mmu.enabled, params.mmu.distance},
           kind == DeviceMemory::own ? host::DeviceMemoryUse::own : host::DeviceMemoryUse::shared),
-      packets("packet", domain, "packet", params.packet, params.sm.limits, codes, *this, params.reference_tables()),
+      packets("packet", domain, "packet", params.packet, params.sm.limits, codes, brought, *this,
+              params.reference_tables()),
       copies("copy", domain, "copy", params.copy, params.machine.instances),
       batch(domain, params.sm.memory.l1_latency) {
   report_rounding();
+  brought.on_refused([prefix = observation.prefix](const std::string& what) {
+    SC_REPORT_INFO("/heddle/code", fmt::format("{}: {}", prefix, what).c_str());
+  });
   observation.load_map.configure(topology.sms(), params.sm.limits.warps);
   // What tensor memory access units take for an address: a virtual one may lie above device memory.
   const std::uint64_t tensor_memory = params.mmu.enabled ? std::uint64_t{1} << arch::kVirtualBits : memory.map.bytes();
@@ -359,12 +374,29 @@ void Gpu::Blocks::preload(const std::vector<SmPreload>& loads) {
   }
 }
 
+Gpu::Blocks::Refusal Gpu::Blocks::why_not(const arch::WarpProgram& program) const {
+  if (program.launches() && !nested.any()) {
+    return {
+        fmt::format("a program launches tasks or appends to queues, but gpu.memory ({} bytes) has no room for their "
+                    "records",
+                    params.machine.memory),
+        "raise gpu.memory, or lower gpu.task.nested.memory, contexts or pending_launches"};
+  }
+  if (const char* missing = params.tmau.missing(program.tmau_needs()); missing != nullptr) {
+    return {fmt::format("a program makes requests to {}, and {} has none", missing, params.machine.device),
+            "choose a machine with such units, or set gpu.tmau.enabled and gpu.tmau.requests"};
+  }
+  return {};
+}
+
 void Gpu::Blocks::add_fault(const arch::FaultRecord& fault) {
   log.add(fault);
   host.note_fault();
+  SC_REPORT_INFO(kFaultReport, fmt::format("{}: {}", domain.observation().prefix, arch::text_of(fault)).c_str());
 }
 
 void Gpu::Blocks::reset() {
+  SC_REPORT_INFO(kResetReport, fmt::format("{}: reset", domain.observation().prefix).c_str());
   log.clear();
   codes.reset();
   if (races != nullptr) races->reset();
@@ -429,8 +461,9 @@ void Gpu::Blocks::check_idle() {
 }
 
 Gpu::Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, GpuObservation& observation,
-         DeviceMemory memory)
-    : sc_core::sc_module(name), blocks_(std::make_unique<Blocks>(params, seed, observation, memory)) {}
+         DeviceMemory memory, std::shared_ptr<const arch::CodeDecoder> decoder)
+    : sc_core::sc_module(name),
+      blocks_(std::make_unique<Blocks>(params, seed, observation, memory, std::move(decoder))) {}
 
 Gpu::~Gpu() = default;
 
@@ -446,16 +479,8 @@ PacketOut<protocol::DonePacket>& Gpu::done_out() { return blocks_->task.done_out
 void Gpu::preload(const std::vector<SmPreload>& loads) { blocks_->preload(loads); }
 
 std::uint32_t Gpu::add_code(std::shared_ptr<const arch::WarpProgram> program, const arch::KernelShape& kernel) {
-  if (program->launches() && !blocks_->nested.any()) {
-    throw InputError(fmt::format("a program launches tasks or appends to queues, but gpu.memory ({} bytes) has no room "
-                                 "for their records",
-                                 params().machine.memory),
-                     "raise gpu.memory, or lower gpu.task.nested.memory, contexts or pending_launches");
-  }
-  if (const char* missing = params().tmau.missing(program->tmau_needs()); missing != nullptr) {
-    throw InputError(fmt::format("a program makes requests to {}, and {} has none", missing, params().machine.device),
-                     "choose a machine with such units, or set gpu.tmau.enabled and gpu.tmau.requests");
-  }
+  const auto why = blocks_->why_not(*program);
+  if (!why.message.empty()) throw InputError(why.message, why.remedy);
   return blocks_->codes.add(std::move(program), kernel);
 }
 

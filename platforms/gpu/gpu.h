@@ -33,8 +33,9 @@ struct SubmitPacket;
 struct DonePacket;
 }  // namespace heddle::protocol
 namespace heddle::arch {
+class CodeDecoder;
 class WarpProgram;
-}
+}  // namespace heddle::arch
 namespace heddle::packet {
 class PacketProcessor;
 }
@@ -74,15 +75,21 @@ class FaultLog {
   std::vector<RefusedShare> refused_shares_;
 };
 
+// Message types of SystemC reports, of severity INFO: an operation that could not be carried out, and a reset, by
+// whatever way it came.
+constexpr const char* kFaultReport = "/heddle/fault";
+constexpr const char* kResetReport = "/heddle/reset";
+
 // Any number of them can be in one simulation, of different shapes; none knows of the others. A Gpu never calls
 // sc_start, and leaves the time resolution alone.
 class Gpu : public sc_core::sc_module {
  public:
   // `observation` must outlive the Gpu; its prefix ("gpu0") begins the paths of all statistics. `seed` decides what is
   // random: the durations of CTAs whose kernel gives a range. Throws InputError if the parameters contradict each
-  // other.
+  // other. `decoder`: for code that software brings (HST-07), program::CodeImage of platforms/program; null: kernel
+  // objects with code in memory are refused.
   Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, GpuObservation& observation,
-      DeviceMemory memory = DeviceMemory::own);
+      DeviceMemory memory = DeviceMemory::own, std::shared_ptr<const arch::CodeDecoder> decoder = {});
   ~Gpu() override;
 
   using TargetSocket = tlm::tlm_target_socket<32, tlm::tlm_base_protocol_types, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;

@@ -83,7 +83,8 @@ ProgramStep ProgramBuilder::make_control(StepKind kind, const std::string& text,
 }
 
 void ProgramBuilder::describe(ProgramStep& step, const std::string& text, const SourcePos& where) {
-  step.text = fmt::format("{} (line {})", text, where.line);
+  // Code that software has brought has no lines.
+  step.text = where.line == 0 ? text : fmt::format("{} (line {})", text, where.line);
 }
 
 std::uint32_t ProgramBuilder::add(ProgramStep step) {

@@ -124,6 +124,26 @@ arch::TmauNeeds ScenarioProgram::tmau_needs() const {
   return needs;
 }
 
+std::uint32_t ScenarioProgram::argument_bytes() const {
+  constexpr double kElsewhere = 1U << 20;
+  std::uint32_t bytes = 0;
+  for (const ProgramStep& step : parts_.steps) {
+    if (step.code != arch::OpCode::load || step.space != arch::Space::global || (step.fields & kAddress) == 0) continue;
+    const ProgramExpression& at = parts_.expressions[step.at];
+    if (!at.uniform() || at.shared.size() != 1) continue;
+    const BoundSlot& slot = at.shared.front();
+    if (slot.source.source != SlotSource::kernarg) continue;
+    *slot.value = 0;
+    const double offset = at.expression.value();
+    *slot.value = kElsewhere;
+    const bool fixed = at.expression.value() == offset + kElsewhere;
+    if (fixed && offset >= 0 && offset < kElsewhere) {
+      bytes = std::max(bytes, static_cast<std::uint32_t>(offset) + step.width);
+    }
+  }
+  return bytes;
+}
+
 void ScenarioProgram::start(const WarpPlace& place, WarpState& state) const {
   state.pc = 0;
   state.exited = false;

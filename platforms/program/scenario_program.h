@@ -31,6 +31,9 @@ class ScenarioProgram : public arch::WarpProgram {
   arch::TmauNeeds tmau_needs() const override;
   // It has loads whose data go to several CTAs of a cluster.
   bool multicasts() const;
+  // Bytes of arguments that it reads: as far as the last one at a fixed distance from `kernarg`. What it reads further
+  // behind, at addresses that it works out, is not known.
+  std::uint32_t argument_bytes() const;
   // Registers begin as zeros.
   void start(const arch::WarpPlace& place, arch::WarpState& state) const override;
   const arch::Demand& demand(const arch::WarpState& state) const override { return step(state).demand; }

@@ -296,8 +296,10 @@ void end_without_progress(SimulationResult& result, std::string how) {
 }
 
 void run(const std::vector<Machine>& machines, const SimulationOptions& options, SimulationResult& result) {
-  // What stops a queue is told with the results.
-  sc_core::sc_report_handler::set_actions(host::kQueueReport, sc_core::SC_DO_NOTHING);
+  // What stops a queue, and faults, are told with the results.
+  for (const char* type : {host::kQueueReport, gpu::kFaultReport, gpu::kResetReport}) {
+    sc_core::sc_report_handler::set_actions(type, sc_core::SC_DO_NOTHING);
+  }
   Slices slices;
   Watched watched(machines);
   ProgressWatch watch(options.limits, watched);

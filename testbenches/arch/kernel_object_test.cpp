@@ -1,6 +1,7 @@
 // The record that kernel_object points to, and the kernel that it makes with a packet.
 #include "arch/kernel_object.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -93,7 +94,7 @@ TEST_CASE("any kernel object is what its layout says, or none", "[packet][PKT-12
   oracle::Rng rng(dice.next());
   int good = 0;
   for (int round = 0; round < 60'000; ++round) {
-    KernelObjectBytes bytes = oracle::random_object(rng);
+    KernelObjectBytes bytes = oracle::random_object(rng, 20);
     const int damaged = static_cast<int>(rng.below(3));
     for (int i = 0; i < damaged; ++i) oracle::damage(rng, bytes);
     oracle::Object expected;
@@ -107,6 +108,7 @@ TEST_CASE("any kernel object is what its layout says, or none", "[packet][PKT-12
     ++good;
     if (encode(object) != bytes) FAIL("bytes in round " << round);
     if (object.name != expected.name || object.program != expected.program) FAIL("fields in round " << round);
+    if (object.code.address != expected.code || object.code.bytes != expected.code_bytes) FAIL("code in " << round);
     if (static_cast<std::uint64_t>(object.raster.kind) != expected.order) FAIL("order in round " << round);
     if (expected.order == 1 && (object.raster.tile_x != expected.tile[0] || object.raster.tile_y != expected.tile[1])) {
       FAIL("tile in round " << round);
@@ -159,6 +161,44 @@ TEST_CASE("what is wrong with a kernel object by itself", "[packet][PKT-12][PKT-
   bytes = plain();
   bytes[92 + 6] = 'x';  // behind "plain"
   CHECK(status_of(bytes) == bad);
+}
+
+TEST_CASE("a kernel object names code in memory in place of a number", "[packet][PKT-12][HST-07]") {
+  KernelObject object;
+  object.program = 77;  // what a machine made of it: not in the bytes
+  object.code = {0x1234'5600, 0x1'0203};
+  object.name = "brought";
+  const KernelObjectBytes bytes = encode(object);
+  const std::vector<std::uint8_t> place{0x00, 0x56, 0x34, 0x12, 0, 0, 0, 0, 0x03, 0x02, 0x01, 0, 0, 0, 0, 0};
+  CHECK(std::equal(place.begin(), place.end(), bytes.begin() + 24));
+  CHECK(unsigned{bytes[6]} == 17);  // and load balancing
+  CHECK(oracle::number(bytes, 8, 4) == 0);
+  KernelObject back;
+  REQUIRE(decode(bytes, back).ok());
+  CHECK(back.program == kNoCode);
+  CHECK(back.code.address == object.code.address);
+  CHECK(back.code.bytes == object.code.bytes);
+
+  const auto with = [&](std::size_t at, std::size_t count, std::uint64_t value) {
+    KernelObjectBytes changed = bytes;
+    oracle::set_number(changed, at, count, value);
+    KernelObject read;
+    const HsaResult result = decode(changed, read);
+    if (!result.ok()) CHECK(result.status == HsaStatus::invalid_code_object);
+    return result.reason;
+  };
+  CHECK(with(8, 4, 1) == Reason::object_program);
+  CHECK(with(24, 8, 0) == Reason::object_code);
+  CHECK(with(24, 8, 64) == Reason::object_code);
+  CHECK(with(24, 8, 128) == Reason::none);
+  CHECK(with(24, 8, std::uint64_t{1} << 63) == Reason::object_code);
+  CHECK(with(24, 8, (std::uint64_t{1} << 63) - 128) == Reason::object_code);
+  CHECK(with(32, 4, 0) == Reason::object_code);
+  CHECK(with(32, 4, kMostCodeBytes) == Reason::none);
+  CHECK(with(32, 4, kMostCodeBytes + 1) == Reason::object_code);
+  CHECK(with(36, 4, 1) == Reason::object_reserved);
+  CHECK(with(6, 2, 49) == Reason::object_flags);
+  CHECK(with(6, 2, 1) == Reason::object_duration);
 }
 
 TEST_CASE("clusters of a kernel object make sense by themselves", "[packet][PKT-12]") {

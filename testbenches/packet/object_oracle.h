@@ -15,6 +15,8 @@ struct Object {
   std::uint64_t shared = 0;
   std::uint64_t shortest = 0;
   std::uint64_t longest = 0;
+  std::uint64_t code = 0;        // in memory: address
+  std::uint64_t code_bytes = 0;  // 0: none
   std::array<Extents, 4> levels{};
   std::array<Extents, 4> smaller{};
   std::uint64_t order = 0;  // 1: tiles
@@ -74,16 +76,26 @@ inline Blame read(const ObjectImage& image, Object& object) {
   Blame blame;
   blame.add(kObject, image[0] != 'H' || image[1] != 'D' || image[2] != 'L' || image[3] != 'K');
   blame.add(kObject, image[4] != 1 || image[5] != 0);
-  blame.add(kObject, image[6] > 15 || image[7] != 0);
+  blame.add(kObject, image[6] > 31 || image[7] != 0);
   object.balancing = image[6] % 2 == 1;
   object.linear = image[6] / 2 % 2 == 1;
   object.program = number(image, 8, 4);
   object.threads = number(image, 12, 4);
   object.registers = number(image, 16, 4);
   object.shared = number(image, 20, 4);
-  object.shortest = number(image, 24, 8);
-  object.longest = number(image, 32, 8);
-  if (object.program == 0) {
+  object.code = object.code_bytes = object.shortest = object.longest = 0;
+  if (image[6] / 16 % 2 == 1) {
+    object.code = number(image, 24, 8);
+    object.code_bytes = number(image, 32, 4);
+    blame.add(kObject, object.program != 0 || number(image, 36, 4) != 0);
+    blame.add(kObject, object.code_bytes == 0 || object.code_bytes > 1'048'576);
+    blame.add(kObject, object.code == 0 || object.code % 128 != 0);
+    blame.add(kObject, object.code > 0x7FFF'FFFF'FFFF'FFFF - (object.code_bytes - 1));
+  } else {
+    object.shortest = number(image, 24, 8);
+    object.longest = number(image, 32, 8);
+  }
+  if (object.program == 0 && image[6] / 16 % 2 == 0) {
     blame.add(kObject, object.shortest == 0 || object.shortest > object.longest);
     blame.add(kObject, object.longest > std::uint64_t{1} << 48);
   }

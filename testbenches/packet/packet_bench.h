@@ -59,7 +59,7 @@ class PacketBench {
         tasks("tasks", domain),
         copies("copies", domain),
         host("host", domain),
-        processor("processor", domain, "packet", params, limits, codes, fit, kTable) {
+        processor("processor", domain, "packet", params, limits, codes, brought, fit, kTable) {
     if (params.table == packet::TablePlace::memory) memory.own = {kTable, kTable + packet::table_bytes(params)};
     processor.memory_out.bind(memory.in);
     memory.written.bind(processor.written_in);
@@ -136,6 +136,7 @@ class PacketBench {
   FakeHost host;
   arch::SmLimits limits;
   arch::CodeStore codes;
+  arch::BroughtCode brought{codes, nullptr, nullptr};
   NeverFits fit;
   Recorder log;
   packet::PacketProcessor processor;

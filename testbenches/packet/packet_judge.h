@@ -45,6 +45,7 @@ class Judge {
     if (arch::encode(object) != image) return "bytes of a kernel object";
     if (object.program != expected.program || object.threads_limit != expected.threads ||
         object.registers_per_thread != expected.registers || object.static_shared != expected.shared ||
+        object.code.address != expected.code || object.code.bytes != expected.code_bytes ||
         object.duration.min != expected.shortest || object.duration.max != expected.longest ||
         object.name != expected.name || object.cluster.linear_memory != expected.linear ||
         (object.cluster.mode == arch::CgaMode::load_balancing) != expected.balancing) {
@@ -54,6 +55,7 @@ class Judge {
       if (wide(object.cluster.extents[i]) != expected.levels[i]) return "extents of a kernel object";
       if (wide(object.cluster.fallback[i]) != expected.smaller[i]) return "fallbacks of a kernel object";
     }
+    if (object.code.any()) return nullptr;  // what it launches, only its code says
     object_ = object;
     expected_object_ = image;
     return nullptr;

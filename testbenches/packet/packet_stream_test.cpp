@@ -200,7 +200,8 @@ class Stream {
         widths_{params.reference_bits, params.vector_bits, params.entries},
         memory_(time_, table_bytes(params)),
         router_("packet", "packet", params,
-                PacketRouter::Machine{time_, {}, limits_, codes_, fit_, kTables, memory_, host_, tasks_, copies_}) {
+                PacketRouter::Machine{
+                    time_, {}, limits_, codes_, brought_, fit_, kTables, memory_, host_, tasks_, copies_}) {
     memory_.deliver = [this](const MemoryAnswer& answer) { router_.on_answer(answer); };
     router_.listen(done_);
     for (std::uint32_t i = 0; i < kPrograms; ++i) {
@@ -527,6 +528,7 @@ class Stream {
   PlainTimebase time_{TimingMode::at, observation_};
   const arch::SmLimits limits_;
   arch::CodeStore codes_;
+  arch::BroughtCode brought_{codes_, nullptr, nullptr};
   SmallMachine fit_;
   Memory memory_;
   std::optional<protocol::QueueEventPacket> error_;

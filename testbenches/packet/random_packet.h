@@ -158,7 +158,8 @@ inline void set_extents(ObjectImage& image, std::size_t at, const Extents& exten
   for (std::size_t i = 0; i < 3; ++i) set_number(image, at + 2 * i, 2, extents[i]);
 }
 
-inline ObjectImage random_object(Rng& rng) {
+// `codes`: percent of them with code in memory.
+inline ObjectImage random_object(Rng& rng, std::uint32_t codes = 0) {
   ObjectImage image{'H', 'D', 'L', 'K', 1};
   image[6] = static_cast<std::uint8_t>(rng.below(2));
   set_number(image, 8, 4, rng.percent(50) ? 0 : rng.next());
@@ -168,6 +169,12 @@ inline ObjectImage random_object(Rng& rng) {
   const std::uint64_t shortest = 1 + rng.below(rng.percent(90) ? 100'000 : std::uint64_t{1} << 47);
   set_number(image, 24, 8, shortest);
   set_number(image, 32, 8, shortest + (rng.percent(50) ? 0 : rng.below(std::uint64_t{1} << 40)));
+  if (codes != 0 && rng.percent(codes)) {
+    image[6] = static_cast<std::uint8_t>(image[6] + 16);
+    set_number(image, 8, 4, 0);
+    set_number(image, 24, 8, 128 * (1 + rng.below(std::uint64_t{1} << 30)));
+    set_number(image, 32, 8, rng.percent(20) ? 1'048'576 : 1 + rng.below(5000));
+  }
   if (rng.percent(30)) {
     const Extents inner{1 + rng.below(2), 1 + rng.below(2), 1};
     const std::uint64_t more = 2 + rng.below(2);

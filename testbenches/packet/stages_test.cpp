@@ -301,9 +301,10 @@ TEST_CASE("the whole pipeline without SystemC takes the same time, phase by phas
   std::vector<protocol::DispatchPacket> kernels;
   Outlet<protocol::DispatchPacket> tasks([&](const protocol::DispatchPacket& packet) { kernels.push_back(packet); });
   arch::CodeStore codes;
+  arch::BroughtCode brought{codes, nullptr, nullptr};
   const arch::SmLimits limits;
   PacketRouter router("packet", "packet", costs(),
-                      PacketRouter::Machine{time, {}, limits, codes, fit, 0, memory, host, tasks, copies});
+                      PacketRouter::Machine{time, {}, limits, codes, brought, fit, 0, memory, host, tasks, copies});
   memory.deliver = [&](const MemoryAnswer& answer) { router.on_answer(answer); };
   router.listen(listener);
 

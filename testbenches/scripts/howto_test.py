@@ -30,7 +30,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs/howto").glob("*.md"))
+# Pages for those who have an installed Heddle and not its sources: package_test.py builds and runs what they show.
+OUTSIDE = ("driver.md", "embed.md")
+ALL_PAGES = sorted((ROOT / "docs/howto").glob("*.md"))
+PAGES = [page for page in ALL_PAGES if page.name not in OUTSIDE]
 MARK = re.compile(r"^`(?P<path>[\w./-]+)`(?P<kind>, complete|, new)?:$")
 STEP = re.compile(r"^In `(?P<path>[\w./-]+)`, (?P<kind>after|before|instead of) `(?P<line>.+)`:$")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)[^)]*\)")
@@ -292,7 +295,7 @@ class PagesTest(unittest.TestCase):
                     self.assertEqual("met: " in done.stdout, status == 0, done.stdout)
 
     def test_links_and_paths_exist(self):
-        for page in PAGES:
+        for page in ALL_PAGES:
             whole = page.read_text(encoding="utf-8")
             new = {ROOT / path for path in NEW.findall(whole)}
             text = CPP.sub("", whole)

@@ -50,7 +50,7 @@ done''')
         return self.apt_log.read_text(encoding="utf-8").splitlines() if self.apt_log.exists() else []
 
     def test_silent_when_nothing_is_missing(self):
-        for options in ((), ("--test",), ("--dev",), ("--check",)):
+        for options in ((), ("--test",), ("--dev",), ("--vp",), ("--check",)):
             result = self.setup_script(*options)
             self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
         self.assertEqual(self.apt_calls(), [])
@@ -71,6 +71,15 @@ done''')
         self.assertEqual(result.returncode, 1)
         self.assertIn("missing Debian packages: clang-tidy", result.stderr)
         self.assertEqual(self.apt_calls(), [])
+
+    def test_what_a_guest_needs_is_asked_for_only_with_vp(self):
+        self.absent("qemu-system-x86", "clang-tidy")
+        self.assertEqual(self.setup_script("--check").returncode, 0)
+        result = self.setup_script("--vp", "--check")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("missing Debian packages: qemu-system-x86\n", result.stderr)
+        result = self.setup_script("--vp", "--dev")
+        self.assertIn("installing 2 Debian package(s): qemu-system-x86 clang-tidy", result.stderr)
 
     def test_a_passing_failure_is_retried(self):
         self.absent("catch2")

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <tlm_utils/simple_initiator_socket.h>
 
+#include "arch/brought_code.h"
 #include "arch/gpu_observation.h"
 #include "driver/heddle_driver.h"
 #include "host/host_memory.h"
@@ -49,9 +50,10 @@ class BusMaster : public sc_core::sc_module {
 class PacketLab {
  public:
   struct Machine {
-    Machine(const std::string& name, const gpu::GpuParams& params, PacketLab& lab, gpu::DeviceMemory kind)
+    Machine(const std::string& name, const gpu::GpuParams& params, PacketLab& lab, gpu::DeviceMemory kind,
+            std::shared_ptr<const arch::CodeDecoder> decoder = {})
         : observation(name),
-          gpu(name.c_str(), params, 1, observation, kind),
+          gpu(name.c_str(), params, 1, observation, kind, std::move(decoder)),
           bar0((name + "_bar0").c_str()),
           bar1((name + "_bar1").c_str()),
           bar0_checker((name + "_bar0_checker").c_str()),
@@ -139,11 +141,12 @@ class PacketLab {
                                                 : memory.write(address, data, bytes);
       };
 
-  explicit PacketLab(const std::vector<gpu::GpuParams>& params, gpu::DeviceMemory kind = gpu::DeviceMemory::own)
+  explicit PacketLab(const std::vector<gpu::GpuParams>& params, gpu::DeviceMemory kind = gpu::DeviceMemory::own,
+                     const std::shared_ptr<const arch::CodeDecoder>& decoder = {})
       : memory("host_memory", std::uint64_t{64} << 20, sc_core::sc_time(100, sc_core::SC_NS),
                static_cast<std::uint32_t>(params.size())) {
     for (std::size_t i = 0; i < params.size(); ++i) {
-      machines.push_back(std::make_unique<Machine>(fmt::format("gpu{}", i), params[i], *this, kind));
+      machines.push_back(std::make_unique<Machine>(fmt::format("gpu{}", i), params[i], *this, kind, decoder));
       machines.back()->dma_checker.out.bind(memory.port(static_cast<std::uint32_t>(i)));
     }
   }

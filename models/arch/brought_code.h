@@ -1,0 +1,98 @@
+// Programs that software brings (HST-07): the code of a kernel object in device memory, and what the machine makes of
+// it. What the bytes of code mean, the machine does not know: whoever builds it gives it a decoder.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arch/kernel_object.h"
+
+namespace heddle::arch {
+
+// What code is about.
+struct DecodedCode {
+  std::shared_ptr<const WarpProgram> program;  // null: the bytes are no program
+  std::string why;                             // then
+  // Block, shared and local memory for launches that do not give them, as those of device code; clusters and
+  // cooperation that the program relies on.
+  KernelShape kernel;
+};
+
+class CodeDecoder {
+ public:
+  virtual ~CodeDecoder() = default;
+  // Any bytes, up to kMostCodeBytes. Never throws for what they say.
+  virtual DecodedCode decode(const std::vector<std::uint8_t>& code) const = 0;
+};
+
+// What was decoded is kept by its bytes, for as long as the machine lives: code that is read again is only compared.
+class BroughtCode {
+ public:
+  // Of all code that is kept. What comes beyond it is refused.
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
+
+  // Why the machine cannot run a program; empty: it can.
+  using Limits = std::function<std::string(const WarpProgram&)>;
+  // Called with what is wrong with code that was refused.
+  using Listener = std::function<void(const std::string&)>;
+
+  // `codes` must outlive it. `decoder`: null, then all code is refused.
+  BroughtCode(CodeStore& codes, std::shared_ptr<const CodeDecoder> decoder, Limits why_not)
+      : codes_(codes), decoder_(std::move(decoder)), why_not_(std::move(why_not)) {}
+
+  void on_refused(Listener listener) { listener_ = std::move(listener); }
+
+  // `object` gets the number of its program, whose code has been read. invalid_code_object if the code is no program,
+  // if the object does not suit it, or if the machine cannot run it; the object has no program then.
+  HsaResult resolve(const std::vector<std::uint8_t>& code, KernelObject& object);
+  // Programs that are kept.
+  std::size_t programs() const { return kept_.size(); }
+
+ private:
+  struct Kept {
+    std::uint32_t number = kNoCode;
+    std::uint32_t registers = 0;
+    KernelShape kernel;
+  };
+
+  HsaResult refuse(const KernelObject& object, Reason reason, const std::string& why) const;
+
+  CodeStore& codes_;
+  const std::shared_ptr<const CodeDecoder> decoder_;
+  const Limits why_not_;
+  Listener listener_;
+  std::map<std::vector<std::uint8_t>, Kept> kept_;  // by code
+  std::uint64_t bytes_ = 0;
+};
+
+// Code on its way from memory, line by line.
+class CodeReading {
+ public:
+  CodeReading() = default;
+  explicit CodeReading(const KernelObject::CodePlace& place) : place_(place), bytes_(place.bytes) {}
+
+  std::uint32_t lines() const { return (place_.bytes + kCodeAlignment - 1) / kCodeAlignment; }
+  std::uint64_t address(std::uint32_t line) const { return place_.address + std::uint64_t{line} * kCodeAlignment; }
+  std::uint32_t bytes_of(std::uint32_t line) const {
+    return std::min(kCodeAlignment, place_.bytes - line * kCodeAlignment);
+  }
+  // Each line once, in any order.
+  void take(std::uint32_t line, const std::array<std::uint8_t, kCodeAlignment>& data);
+  bool complete() const { return taken_ == lines(); }
+  // complete()
+  const std::vector<std::uint8_t>& bytes() const { return bytes_; }
+
+ private:
+  KernelObject::CodePlace place_;
+  std::vector<std::uint8_t> bytes_;
+  std::uint32_t taken_ = 0;
+};
+
+}  // namespace heddle::arch

@@ -1,0 +1,101 @@
+#include "embed/scenario_loader.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "arch/kernel_object.h"
+#include "common/error.h"
+#include "gpu/gpu.h"
+#include "replay/device_memory.h"
+#include "scenario/scenario.h"
+
+namespace heddle::embed {
+namespace {
+
+using workload::Workload;
+
+// What the loader leaves to a driver.
+void check_is_plain(const scenario::Scenario& scenario) {
+  const SourcePos where{scenario.file, 0, 0};
+  if (scenario.workloads.size() != 1) {
+    throw InputError(where, fmt::format("describes {} GPUs, and is loaded into one", scenario.workloads.size()),
+                     "write a file for each");
+  }
+  const Workload& workload = scenario.workloads.front();
+  const std::pair<bool, const char*> others[] = {
+      {!workload.subcontexts.empty(), "subcontexts"},
+      {!workload.shares.empty(), "share"},
+      {!workload.loads.empty(), "load"},
+      {!workload.tpc_switches.empty(), "tpcs"},
+  };
+  for (const auto& [there, key] : others) {
+    if (!there) continue;
+    throw InputError(where, fmt::format("a platform loads kernels and memory, and the file has `{}`", key),
+                     "leave it out: the driver sets that up by registers");
+  }
+}
+
+// Nothing lies at address 0: scenarios place regions from here on as well.
+constexpr std::uint64_t kLowestObject = std::uint64_t{1} << 20;
+
+std::uint64_t first_byte(const Workload& workload) {
+  std::uint64_t first = ~std::uint64_t{0};
+  for (const workload::MemoryRegion& region : workload.memory) first = std::min(first, region.address);
+  return first;
+}
+
+std::array<std::uint32_t, 3> numbers(const arch::Dim3& extents) { return {extents.x, extents.y, extents.z}; }
+
+}  // namespace
+
+Contents ScenarioLoader::load(const std::string& file, const std::string& instance) {
+  const scenario::Scenario scenario = scenario::read_scenario(file);
+  check_is_plain(scenario);
+  const Workload& workload = scenario.workloads.front();
+  const replay::MemoryMap map = replay::map_memory(workload, instance, gpu_.params());
+  if (!map.locals.empty()) {
+    throw InputError({file, 0, 0}, "a kernel has local memory, which a platform's driver sets up",
+                     "leave out `local`, or give it a home by the registers SHARE_LOCAL_ADDRESS and SHARE_LOCAL_BYTES");
+  }
+  if (end_ > 0 && first_byte(workload) < end_) {
+    throw InputError({file, 0, 0},
+                     fmt::format("its memory begins at byte {}, and what was loaded before ends at byte {}",
+                                 first_byte(workload), end_),
+                     fmt::format("say `at: {}` at its first region, or load one file that has everything", end_));
+  }
+  replay::load_regions(workload, instance, gpu_, map);
+  const std::vector<std::uint32_t> codes = replay::load_programs(workload, gpu_);
+
+  Contents contents;
+  for (std::size_t i = 0; i < workload.memory.size(); ++i) {
+    contents.regions.push_back({workload.memory[i].name, map.regions[i], workload.memory[i].bytes});
+  }
+  std::uint64_t next = std::max({map.end, end_, kLowestObject});
+  next = (next + arch::kKernelObjectBytes - 1) / arch::kKernelObjectBytes * arch::kKernelObjectBytes;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const workload::Op& op = workload.ops[i];
+    const auto has_name = [&op](const Kernel& kernel) { return kernel.name == op.kernel.name; };
+    if (op.kind != workload::OpKind::kernel ||
+        std::any_of(contents.kernels.begin(), contents.kernels.end(), has_name)) {
+      continue;
+    }
+    const arch::KernelObjectBytes bytes = arch::encode(replay::kernel_object_of(op.kernel, codes[i]));
+    if (next > gpu_.params().front_end_memory() - bytes.size() ||
+        !gpu_.memory().write(next, bytes.data(), bytes.size())) {
+      throw InputError({file, 0, 0},
+                       fmt::format("the object of kernel {} finds no room behind byte {}", op.kernel.name, next),
+                       "make regions smaller, or raise gpu.memory");
+    }
+    contents.kernels.push_back(
+        {op.kernel.name, next, numbers(op.kernel.grid), numbers(op.kernel.block), op.kernel.shared_bytes});
+    next += bytes.size();
+  }
+  end_ = next;
+  return contents;
+}
+
+}  // namespace heddle::embed

@@ -1,0 +1,564 @@
+/* A program in the guest of scripts/vp: finds the device behind /dev/heddle, builds queue and packets with the C
+ * library, launches kernels and checks what they did. Static, for an initial RAM disk that holds little else. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "heddle_driver.h"
+#include "heddle_ioctl.h"
+
+/* Where things lie in the memory of the host. */
+#define RING 0u
+#define PACKETS 64u
+#define READ_INDEX 0x2000u
+#define WRITE_INDEX 0x2040u
+#define SIGNAL 0x2080u
+#define INPUT 0x10000u
+#define OUTPUT 0x20000u
+#define MOST_ITEMS 4096u
+/* And in the part of device memory. */
+#define OBJECTS 0x0u /* of 256 bytes */
+#define ARGUMENTS 0x1000u
+#define DEVICE_INPUT 0x10000u
+#define DEVICE_OUTPUT 0x20000u
+#define COUNTER 0x30000u
+
+#define PROGRAM_TRIPLE 1u /* as kernels.yaml has them */
+#define PROGRAM_COUNT 2u
+#define TRIALS 2000u /* waits for a signal, of which each is at most a second */
+
+struct card {
+  int file;
+  struct heddle_info info;
+  uint8_t* host;
+  uint8_t* part;
+  uint8_t* doorbells;
+  struct heddle_bus bus;
+  struct heddle_device device;
+  struct heddle_queue queue;
+  uint32_t interrupts;
+};
+
+static void fail(const char* text, ...) {
+  va_list list;
+  va_start(list, text);
+  fputs("guest: FAILED: ", stdout);
+  vprintf(text, list);
+  va_end(list);
+  putchar('\n');
+  exit(1);
+}
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static uint64_t next(uint64_t* state) { /* xorshift64* */
+  *state ^= *state >> 12;
+  *state ^= *state << 25;
+  *state ^= *state >> 27;
+  return *state * UINT64_C(2685821657736338717);
+}
+
+/* The bus of the C library: registers by the driver, all else by pointers. */
+
+static bool bus_read(void* context, uint32_t offset, unsigned bytes, uint64_t* value) {
+  const struct card* card = context;
+  struct heddle_register request = {offset, bytes, 0};
+  if (ioctl(card->file, HEDDLE_IOC_READ, &request) != 0) return false;
+  *value = request.value;
+  return true;
+}
+
+static bool bus_write(void* context, uint32_t offset, unsigned bytes, uint64_t value) {
+  const struct card* card = context;
+  const uint32_t first = HEDDLE_REG_DOORBELL(0) + card->info.subcontext * card->device.doorbell_page;
+  if (bytes != 8 || offset < first || offset - first >= card->device.doorbell_page) return false;
+  *(volatile uint64_t*)(card->doorbells + (offset - first)) = value;
+  return true;
+}
+
+/* Null: not this process's. */
+static uint8_t* place(const struct card* card, uint64_t address, size_t bytes) {
+  const uint64_t host = HEDDLE_HOST_WINDOW + card->info.host_address;
+  const struct heddle_info* info = &card->info;
+  if (address >= host && address - host <= info->host_bytes && bytes <= info->host_bytes - (address - host)) {
+    return card->host + (address - host);
+  }
+  if (address >= info->device_address && address - info->device_address <= info->device_bytes &&
+      bytes <= info->device_bytes - (address - info->device_address)) {
+    return card->part + (address - info->device_address);
+  }
+  return NULL;
+}
+
+/* Words as one access each, for the sake of the device. */
+static void copy_words(uint8_t* to, const uint8_t* from, size_t bytes) {
+  while (bytes > 0) {
+    size_t step = 1;
+    if (bytes >= 8 && (uintptr_t)to % 8 == 0 && (uintptr_t)from % 8 == 0) {
+      *(volatile uint64_t*)to = *(const volatile uint64_t*)from;
+      step = 8;
+    } else if (bytes >= 2 && (uintptr_t)to % 2 == 0 && (uintptr_t)from % 2 == 0) {
+      *(volatile uint16_t*)to = *(const volatile uint16_t*)from;
+      step = 2;
+    } else {
+      *(volatile uint8_t*)to = *(const volatile uint8_t*)from;
+    }
+    to += step, from += step, bytes -= step;
+  }
+}
+
+static bool bus_load(void* context, uint64_t address, void* to, size_t bytes) {
+  const uint8_t* from = place(context, address, bytes);
+  if (from != NULL) copy_words(to, from, bytes);
+  return from != NULL;
+}
+
+static bool bus_store(void* context, uint64_t address, const void* from, size_t bytes) {
+  uint8_t* to = place(context, address, bytes);
+  if (to != NULL) copy_words(to, from, bytes);
+  return to != NULL;
+}
+
+static void bus_barrier(void* context) {
+  (void)context;
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+static bool bus_fetch_add(void* context, uint64_t address, uint64_t value, uint64_t* old) {
+  uint8_t* word = place(context, address, 8);
+  if (word != NULL) *old = heddle_word_fetch_add(word, value);
+  return word != NULL;
+}
+
+static bool bus_compare_exchange(void* context, uint64_t address, uint64_t expected, uint64_t value, uint64_t* old) {
+  uint8_t* word = place(context, address, 8);
+  if (word != NULL) *old = heddle_word_compare_exchange(word, expected, value);
+  return word != NULL;
+}
+
+static void* map(const struct card* card, off_t offset, size_t bytes) {
+  void* at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, card->file, offset);
+  if (at == MAP_FAILED) fail("mmap of %zu bytes at %#lx: %s", bytes, (long)offset, strerror(errno));
+  return at;
+}
+
+static uint64_t host_address(const struct card* card, uint32_t offset) {
+  return HEDDLE_HOST_WINDOW + card->info.host_address + offset;
+}
+
+static void open_card(struct card* card) {
+  memset(card, 0, sizeof *card);
+  card->file = open("/dev/heddle", O_RDWR | O_CLOEXEC);
+  if (card->file < 0) fail("/dev/heddle: %s", strerror(errno));
+  if (ioctl(card->file, HEDDLE_IOC_INFO, &card->info) != 0) fail("no information: %s", strerror(errno));
+  card->bus = (struct heddle_bus){card,        bus_read,      bus_write,           bus_load, bus_store, NULL,
+                                  bus_barrier, bus_fetch_add, bus_compare_exchange};
+  enum heddle_status status = heddle_device_open(&card->device, &card->bus);
+  if (status != HEDDLE_OK) fail("the device does not open: %d", (int)status);
+  card->host = map(card, HEDDLE_MAP_HOST, card->info.host_bytes);
+  card->part = map(card, HEDDLE_MAP_DEVICE, card->info.device_bytes);
+  card->doorbells = map(card, HEDDLE_MAP_DOORBELLS, card->device.doorbell_page);
+}
+
+static void open_queue(struct card* card) {
+  struct heddle_packet invalid;
+  heddle_packet_invalid(&invalid);
+  for (uint32_t i = 0; i < PACKETS; ++i) memcpy(card->host + RING + i * sizeof invalid, &invalid, sizeof invalid);
+  memset(card->host + READ_INDEX, 0, 0x80);
+  const struct heddle_open request = {RING, PACKETS, READ_INDEX, 0};
+  if (ioctl(card->file, HEDDLE_IOC_OPEN, &request) != 0) fail("the queue does not open: %s", strerror(errno));
+  const struct heddle_queue_setup setup = {.ring = host_address(card, RING),
+                                           .size = PACKETS,
+                                           .read_index = host_address(card, READ_INDEX),
+                                           .write_index = host_address(card, WRITE_INDEX),
+                                           .subcontext = (uint8_t)card->info.subcontext};
+  if (heddle_queue_attach(&card->queue, &card->device, card->info.queue, &setup) != HEDDLE_OK) {
+    fail("the queue cannot be attached to");
+  }
+}
+
+static uint64_t make_object(struct card* card, uint32_t program) {
+  const struct heddle_kernel_object object = {.program = program, .registers_per_thread = 32};
+  uint8_t bytes[HEDDLE_KERNEL_OBJECT_BYTES];
+  const uint64_t address = card->info.device_address + OBJECTS + 256 * program;
+  if (heddle_kernel_object_encode(bytes, &object) != HEDDLE_OK) fail("no kernel object");
+  if (!bus_store(card, address, bytes, sizeof bytes)) fail("a kernel object cannot be stored");
+  return address;
+}
+
+static uint64_t make_arguments(struct card* card, uint32_t place_of_it, uint64_t a, uint64_t b, uint64_t c) {
+  const uint64_t words[3] = {a, b, c};
+  const uint64_t address = card->info.device_address + ARGUMENTS + 64 * place_of_it;
+  if (!bus_store(card, address, words, sizeof words)) fail("arguments cannot be stored");
+  return address;
+}
+
+static uint64_t arm(struct card* card) {
+  const uint64_t signal = host_address(card, SIGNAL) | HEDDLE_SIGNAL_INTERRUPT;
+  if (heddle_signal_init(&card->bus, signal, 1, 0, card->info.subcontext) != HEDDLE_OK) fail("no signal");
+  return signal;
+}
+
+/* Until the signal is below 1. By the interrupt, unless that is there before anybody waits. */
+static int await(struct card* card, uint64_t signal) {
+  for (unsigned trial = 0; trial < TRIALS; ++trial) {
+    int64_t value = 1;
+    struct heddle_wait wait = {card->interrupts, 1000};
+    if (heddle_signal_load(&card->bus, signal, &value) != HEDDLE_OK) return EIO;
+    if (value < 0) fail("a packet ended with HSA status %lld", (long long)-value);
+    if (value < 1) return 0;
+    if (ioctl(card->file, HEDDLE_IOC_WAIT, &wait) == 0) {
+      card->interrupts = wait.seen;
+    } else if (errno != ETIME && errno != EINTR) {
+      return errno;
+    }
+    struct heddle_queue_report report;
+    if (trial > 2 && ioctl(card->file, HEDDLE_IOC_REPORT, &report) == 0 && report.state == HEDDLE_QUEUE_STATE_ERROR) {
+      fail("the queue has stopped: %s", heddle_reason_text(report.reason));
+    }
+  }
+  return ETIME;
+}
+
+static void submit(struct card* card, const struct heddle_packet* packets, uint32_t count) {
+  const enum heddle_status status = heddle_queue_submit(&card->queue, packets, count, 0, NULL);
+  if (status != HEDDLE_OK) fail("packets cannot be submitted: %d", (int)status);
+}
+
+/* y = 3 x + 1 for `items` random words: a copy there, the kernel, a copy back. */
+static void launch_triple(struct card* card, uint64_t* random) {
+  const uint32_t items = 1 + (uint32_t)(next(random) % MOST_ITEMS);
+  const uint64_t part = card->info.device_address;
+  uint32_t* input = (uint32_t*)(card->host + INPUT);
+  uint32_t* output = (uint32_t*)(card->host + OUTPUT);
+  for (uint32_t i = 0; i < items; ++i) input[i] = (uint32_t)next(random) >> 4;
+  memset(output, 0xAA, 4 * items);
+  const uint64_t signal = arm(card);
+  const uint8_t scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_SYSTEM, HEDDLE_FENCE_SYSTEM);
+  const struct heddle_dispatch kernel = {
+      .scopes = scopes,
+      .setup = 1,
+      .workgroup = {256, 1, 1},
+      .grid = {items < 256 ? 256 : items, 1, 1},
+      .kernel_object = make_object(card, PROGRAM_TRIPLE),
+      .kernarg = make_arguments(card, 0, part + DEVICE_INPUT, part + DEVICE_OUTPUT, items)};
+  struct heddle_packet packets[3];
+  heddle_packet_copy(&packets[0], scopes, host_address(card, INPUT), part + DEVICE_INPUT, 4 * items, 0);
+  heddle_packet_kernel(&packets[1], &kernel);
+  heddle_packet_copy(&packets[2], scopes, part + DEVICE_OUTPUT, host_address(card, OUTPUT), 4 * items, signal);
+  submit(card, packets, 3);
+  const int error = await(card, signal);
+  if (error != 0) fail("a launch does not end: %s", strerror(error));
+  for (uint32_t i = 0; i < items; ++i) {
+    if (output[i] != 3 * input[i] + 1) fail("item %u of %u is %#x, from %#x", i, items, output[i], input[i]);
+  }
+}
+
+/* A reference packet, then condensed packets of `kernels` launches, which add up in device memory. */
+static void launch_condensed(struct card* card, unsigned kernels) {
+  const uint64_t counter = card->info.device_address + COUNTER;
+  uint64_t before = 0;
+  uint64_t after = 0;
+  bus_load(card, counter, &before, 8);
+  struct heddle_dispatch kernel = {.scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_AGENT, HEDDLE_FENCE_SYSTEM),
+                                   .setup = 1,
+                                   .workgroup = {32, 1, 1},
+                                   .grid = {128, 1, 1},
+                                   .kernel_object = make_object(card, PROGRAM_COUNT)};
+  uint64_t wanted = 0;
+  struct heddle_packet packets[PACKETS];
+  uint32_t count = 0;
+  struct heddle_dispatch stored = kernel;
+  stored.kernarg = make_arguments(card, 1, counter, 7, 0);
+  if (heddle_packet_reference(&packets[count++], &stored, 0) != HEDDLE_OK) fail("no reference packet");
+  wanted += 4 * 7;
+  const uint64_t signal = arm(card);
+  struct heddle_condensed condensed;
+  heddle_condensed_init(&condensed);
+  for (unsigned i = 1; i < kernels; ++i) {
+    kernel.kernarg = make_arguments(card, 1 + i, counter, i, 0);
+    kernel.completion_signal = i + 1 == kernels ? signal : 0;
+    wanted += 4 * i;
+    const uint16_t vector = heddle_fields_different(&stored, &kernel);
+    enum heddle_status status = heddle_condensed_append(&condensed, 0, vector, &kernel);
+    if (status == HEDDLE_FULL) {
+      packets[count++] = condensed.packet;
+      heddle_condensed_init(&condensed);
+      status = heddle_condensed_append(&condensed, 0, vector, &kernel);
+    }
+    if (status != HEDDLE_OK) fail("a condensed packet does not take a kernel: %d", (int)status);
+  }
+  packets[count++] = condensed.packet;
+  submit(card, packets, count);
+  const int error = await(card, signal);
+  if (error != 0) fail("condensed packets do not end: %s", strerror(error));
+  bus_load(card, counter, &after, 8);
+  if (after - before != wanted) {
+    fail("%u condensed launches added %llu, of %llu", kernels, (unsigned long long)(after - before),
+         (unsigned long long)wanted);
+  }
+}
+
+/* Commands */
+
+static int identify(void) {
+  struct card card;
+  open_card(&card);
+  printf("guest: device %#x, registers %#x, %u SMs, %u queues, %llu MiB, subcontext %u\n", HEDDLE_DEVICE_MAGIC,
+         card.device.version, card.device.sms, card.device.queues, (unsigned long long)(card.device.memory >> 20),
+         card.info.subcontext);
+  return 0;
+}
+
+static int launches(uint64_t seed, unsigned count) {
+  struct card card;
+  uint64_t random = seed * 2 + 1;
+  open_card(&card);
+  open_queue(&card);
+  double before = now();
+  for (unsigned i = 1; i <= count; ++i) {
+    launch_triple(&card, &random);
+    if (i % 100 != 0 && i != 1) continue;
+    const double after = now();
+    printf("guest: launch %u is right, %.9f s\n", i, after - before);
+    before = after;
+  }
+  printf("guest: %u launches are right\n", count);
+  return 0;
+}
+
+static int condensed(unsigned rounds) {
+  struct card card;
+  open_card(&card);
+  open_queue(&card);
+  for (unsigned i = 0; i < rounds; ++i) launch_condensed(&card, 20);
+  printf("guest: %u launches by condensed packets are right\n", 20 * rounds);
+  return 0;
+}
+
+/* What nobody but its process is to change: memory of the host and of the device that the launches leave alone. */
+#define GUARDED 0x40000u /* offset in both; to the end of the first, and as many bytes of the second */
+#define GUARDED_BYTES 0x40000u
+#define GUARDED_DEVICE_BYTES 0x1000u /* they are reached word by word */
+
+static void put_guards(struct card* card) {
+  for (uint32_t i = 0; i < GUARDED_BYTES; i += 8) *(volatile uint64_t*)(card->host + GUARDED + i) = ~(uint64_t)i;
+  for (uint32_t i = 0; i < GUARDED_DEVICE_BYTES; i += 8) *(volatile uint64_t*)(card->part + GUARDED + i) = ~(uint64_t)i;
+}
+
+static void check_guards(const struct card* card) {
+  for (uint32_t i = 0; i < GUARDED_BYTES; i += 8) {
+    if (*(volatile uint64_t*)(card->host + GUARDED + i) != ~(uint64_t)i)
+      fail("the host's memory has changed at %#x", i);
+  }
+  for (uint32_t i = 0; i < GUARDED_DEVICE_BYTES; i += 8) {
+    if (*(volatile uint64_t*)(card->part + GUARDED + i) != ~(uint64_t)i) fail("device memory has changed at %#x", i);
+  }
+}
+
+/* A packet that would do harm if the device let it: copies, fills and kernels that reach for what is the other's, the
+ * driver's, or anybody's. Where the guards lie is known to the attacker. */
+static void attack(struct card* card, uint64_t dice, const struct heddle_info* other) {
+  const uint64_t own = card->info.device_address;
+  const uint64_t targets[6] = {other->device_address + GUARDED,
+                               HEDDLE_HOST_WINDOW + other->host_address + GUARDED,
+                               HEDDLE_HOST_WINDOW + 0x100000 + (dice >> 32) % 0x8000000 / 64 * 64, /* the kernel's */
+                               other->subcontext * 0x8000u,                                        /* page tables */
+                               card->info.subcontext * 0x8000u,
+                               0};
+  const uint64_t target = targets[dice % 6];
+  const uint8_t scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_SYSTEM, HEDDLE_FENCE_SYSTEM);
+  struct heddle_dispatch kernel = {.scopes = scopes, .setup = 1, .workgroup = {256, 1, 1}, .grid = {256, 1, 1}};
+  struct heddle_packet packet;
+  switch (dice >> 8 & 3) {
+    case 0:
+      heddle_packet_fill(&packet, scopes, target, 64, 0, 0);
+      break;
+    case 1:
+      heddle_packet_copy(&packet, scopes, own, target, 64, 0);
+      break;
+    case 2:
+      heddle_packet_copy(&packet, scopes, target, own, 64, 0);
+      break;
+    default:
+      kernel.kernel_object = make_object(card, PROGRAM_TRIPLE);
+      kernel.kernarg = make_arguments(card, 0, own + DEVICE_INPUT, target, 256);
+      heddle_packet_kernel(&packet, &kernel);
+  }
+  if ((dice >> 10 & 3) == 0) {
+    kernel.kernel_object = target; /* or what lies there as a kernel, a signal */
+    kernel.completion_signal = target;
+    heddle_packet_kernel(&packet, &kernel);
+  }
+  copy_words(card->host + RING, packet.bytes, sizeof packet.bytes);
+  bus_barrier(card);
+  *(volatile uint64_t*)(card->doorbells + 8 * card->info.queue) = 0;
+}
+
+/* Accesses everything that a process can map, at random, and opens its queue again and again. */
+static void be_hostile(uint64_t seed, unsigned accesses, const struct heddle_info* other) {
+  struct card card;
+  uint64_t random = seed * 2 + 1;
+  unsigned opened = 0;
+  open_card(&card);
+  open_queue(&card);
+  for (unsigned i = 0; i < accesses; ++i) {
+    const uint64_t dice = next(&random);
+    const uint64_t value = next(&random);
+    uint8_t* areas[3] = {card.host, card.part, card.doorbells};
+    const size_t bytes[3] = {card.info.host_bytes, card.info.device_bytes, card.device.doorbell_page};
+    const unsigned area = dice % 16 < 12 ? 0 : dice % 16 < 14 ? 1 : 2;
+    /* Half of what goes to the host's memory goes to the ring. */
+    const size_t range = area == 0 && (dice >> 8 & 1) != 0 ? PACKETS * 64 : bytes[area];
+    uint8_t* at = areas[area] + (dice >> 16) % range / 8 * 8;
+    switch (dice >> 10 & 7) {
+      case 0:
+        (void)*(volatile uint64_t*)at;
+        break;
+      case 1:
+        (void)*(volatile uint32_t*)at;
+        break;
+      case 2:
+        *(volatile uint8_t*)(at + (value & 7)) = (uint8_t)value;
+        break;
+      case 3:
+        *(volatile uint16_t*)at = (uint16_t)(value & 0xFF07); /* a header of a type that exists */
+        break;
+      case 4:
+        *(volatile uint32_t*)at = (uint32_t)value;
+        break;
+      default:
+        *(volatile uint64_t*)at = value >> (value & 63);
+    }
+    if (i % 100 != 99) continue;
+    const struct heddle_open request = {RING, PACKETS, READ_INDEX, 0};
+    if (ioctl(card.file, HEDDLE_IOC_OPEN, &request) != 0) fail("the queue does not open again: %s", strerror(errno));
+    ++opened;
+    attack(&card, value, other);
+  }
+  printf("guest: hostile: %u random accesses, %u attacks\n", accesses, opened);
+  exit(0);
+}
+
+static int two_processes(uint64_t seed, unsigned accesses) {
+  struct card card;
+  uint64_t random = seed * 2 + 1;
+  unsigned count = 0;
+  int status = 0;
+  open_card(&card);
+  open_queue(&card);
+  put_guards(&card);
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child < 0) fail("fork: %s", strerror(errno));
+  if (child == 0) be_hostile(seed + 1, accesses, &card.info);
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    launch_triple(&card, &random);
+    ++count;
+  }
+  for (unsigned i = 0; i < 20; ++i) launch_triple(&card, &random);
+  check_guards(&card);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("the hostile process ended badly: %#x", (unsigned)status);
+  if (count < 10) fail("only %u launches beside the hostile process", count);
+  printf("guest: launches of the other process are right beside it\n");
+  return 0;
+}
+
+/* Until the device is gone: the driver is to say so, and nothing is to hang. */
+static int until_gone(void) {
+  struct card card;
+  open_card(&card);
+  for (unsigned i = 0; i < 10000000; ++i) {
+    struct heddle_register request = {HEDDLE_REG_SMS, 4, 0};
+    if (ioctl(card.file, HEDDLE_IOC_READ, &request) == 0) continue;
+    if (errno != EIO) fail("a read ends with: %s", strerror(errno));
+    struct heddle_wait wait = {card.interrupts, 100000};
+    const struct heddle_open again = {RING, PACKETS, READ_INDEX, 0};
+    if (ioctl(card.file, HEDDLE_IOC_WAIT, &wait) == 0 || errno != EIO) fail("a wait ends with: %s", strerror(errno));
+    if (ioctl(card.file, HEDDLE_IOC_OPEN, &again) == 0 || errno != EIO) fail("an open ends with: %s", strerror(errno));
+    printf("guest: the device is gone: %s\n", strerror(EIO));
+    return 0;
+  }
+  fail("the device is not gone");
+  return 1;
+}
+
+/* Without more digits than the figure is worth. */
+static void print_figure(const char* what, double count, double since) {
+  double figure = count / (now() - since);
+  double unit = 1;
+  while (figure / unit >= 100) unit *= 10;
+  printf("figure: %s: %.0f\n", what, (double)(uint64_t)(figure / unit + 0.5) * unit);
+}
+
+/* What accesses, launches and bytes take, in time of the guest. */
+static int figures(void) {
+  struct card card;
+  uint64_t random = 1;
+  enum { kAccesses = 4000, kWords = 2048, kLaunches = 300, kCopies = 40 };
+  open_card(&card);
+  open_queue(&card);
+  launch_triple(&card, &random);
+
+  double start = now();
+  for (int i = 0; i < kAccesses; ++i) {
+    struct heddle_register request = {HEDDLE_REG_SMS, 4, 0};
+    if (ioctl(card.file, HEDDLE_IOC_READ, &request) != 0) fail("a read ends with: %s", strerror(errno));
+  }
+  print_figure("reads of a register per second, by the driver", kAccesses, start);
+  start = now();
+  for (int i = 0; i < kAccesses; ++i) *(volatile uint64_t*)(card.doorbells + 8 * card.info.queue) = 0;
+  print_figure("doorbells per second, by the process", kAccesses, start);
+
+  start = now();
+  for (int i = 0; i < kWords; ++i) *(volatile uint64_t*)(card.part + DEVICE_INPUT + 8 * i) = (uint64_t)i;
+  print_figure("bytes per second through BAR 1, in words of 8", 8 * kWords, start);
+  start = now();
+  for (int i = 0; i < kCopies; ++i) {
+    const uint32_t bytes = 256u << 10;
+    struct heddle_packet packet;
+    const uint64_t signal = arm(&card);
+    heddle_packet_copy(&packet, HEDDLE_SCOPES(true, HEDDLE_FENCE_SYSTEM, HEDDLE_FENCE_SYSTEM),
+                       host_address(&card, INPUT), card.info.device_address + (1u << 20), bytes, signal);
+    submit(&card, &packet, 1);
+    if (await(&card, signal) != 0) fail("a copy does not end");
+  }
+  print_figure("bytes per second by copies of 256 KiB", kCopies * 262144.0, start);
+
+  start = now();
+  for (int i = 0; i < kLaunches; ++i) launch_triple(&card, &random);
+  print_figure("launches per second, each with two copies, an interrupt and its check", kLaunches, start);
+  start = now();
+  for (int i = 0; i < kLaunches / 20; ++i) launch_condensed(&card, 20);
+  print_figure("launches per second by condensed packets, an interrupt for 20", kLaunches, start);
+  return 0;
+}
+
+int main(int count, char** words) {
+  const char* command = count > 1 ? words[1] : "";
+  const uint64_t first = count > 2 ? strtoull(words[2], NULL, 0) : 1;
+  const unsigned second = count > 3 ? (unsigned)strtoul(words[3], NULL, 0) : 1;
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  if (strcmp(command, "identify") == 0) return identify();
+  if (strcmp(command, "launches") == 0) return launches(first, second);
+  if (strcmp(command, "condensed") == 0) return condensed((unsigned)first);
+  if (strcmp(command, "hostile") == 0) return two_processes(first, second);
+  if (strcmp(command, "until-gone") == 0) return until_gone();
+  if (strcmp(command, "figures") == 0) return figures();
+  fprintf(stderr,
+          "usage: heddle_guest identify | launches SEED COUNT | condensed ROUNDS | hostile SEED ACCESSES | "
+          "until-gone | figures\n");
+  return 2;
+}

@@ -1,0 +1,153 @@
+// Code that software brings: what the machine keeps of it, and what it refuses (HST-07).
+#include "arch/brought_code.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "common/error.h"
+#include "support/list_program.h"
+#include "support/random.h"
+
+namespace arch_brought_code_test {
+
+using namespace heddle;
+using namespace heddle::arch;
+using heddle::test::ListProgram;
+
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+// The first byte is the number of registers, 0 for no program; the second one says whether it is for clusters.
+class PlainDecoder final : public CodeDecoder {
+ public:
+  DecodedCode decode(const Bytes& code) const override {
+    ++asked;
+    if (code[0] == 0) return {nullptr, "a first byte of 0", {}};
+    auto program = std::make_shared<ListProgram>(code[0]);
+    program->exit();
+    DecodedCode decoded{program, {}, {}};
+    decoded.kernel.block = {code[2], 1, 1};
+    if (code[1] != 0) decoded.kernel.cluster.of(CgaLevel::gpc) = {1, 1, 1};
+    return decoded;
+  }
+  mutable unsigned asked = 0;
+};
+
+KernelObject object_of(const Bytes& code, std::uint32_t registers) {
+  KernelObject object;
+  object.code = {4096, static_cast<std::uint32_t>(code.size())};
+  object.registers_per_thread = registers;
+  object.name = "one";
+  return object;
+}
+
+}  // namespace
+
+TEST_CASE("the same bytes are one program, decoded once, wherever they lie", "[arch][HST-07]") {
+  CodeStore codes;
+  const auto decoder = std::make_shared<PlainDecoder>();
+  BroughtCode brought(codes, decoder, [](const WarpProgram&) { return std::string(); });
+  const Bytes first{8, 0, 32};
+  const Bytes second{8, 0, 64};
+  KernelObject a = object_of(first, 8);
+  KernelObject b = object_of(first, 0);
+  b.code.address = 8192;
+  KernelObject c = object_of(second, 8);
+  REQUIRE(brought.resolve(first, a).ok());
+  REQUIRE(brought.resolve(first, b).ok());
+  REQUIRE(brought.resolve(second, c).ok());
+  CHECK(a.program == b.program);
+  CHECK(a.program != c.program);
+  CHECK(codes.at(a.program).block == Dim3{32, 1, 1});
+  CHECK(codes.at(c.program).block == Dim3{64, 1, 1});
+  CHECK(decoder->asked == 2);
+  CHECK(brought.programs() == 2);
+}
+
+TEST_CASE("code that is none, or does not suit its object or the machine, is refused with the reason",
+          "[arch][HST-07][PKT-09]") {
+  CodeStore codes;
+  std::string limit;
+  std::vector<std::string> told;
+  BroughtCode brought(codes, std::make_shared<PlainDecoder>(), [&](const WarpProgram&) { return limit; });
+  brought.on_refused([&](const std::string& what) { told.push_back(what); });
+  const auto reason = [&](const Bytes& code, KernelObject object) {
+    object.program = 5;
+    const HsaResult result = brought.resolve(code, object);
+    CHECK((object.program == kNoCode) != result.ok());
+    if (!result.ok()) CHECK(result.status == HsaStatus::invalid_code_object);
+    return result.reason;
+  };
+  const Bytes good{8, 0, 32};
+  CHECK(reason({0, 0, 0}, object_of(good, 8)) == Reason::code_bytes);
+  REQUIRE(told.size() == 1);
+  CHECK(told.front() == "kernel 'one', code of 3 bytes at 0x1000: a first byte of 0");
+  limit = "no room for launches";
+  CHECK(reason(good, object_of(good, 8)) == Reason::code_machine);
+  CHECK(brought.programs() == 0);
+  limit.clear();
+  CHECK(reason(good, object_of(good, 7)) == Reason::code_object);
+  CHECK(reason(good, object_of(good, 8)) == Reason::none);
+  KernelObject clusters = object_of(good, 8);
+  clusters.cluster.of(CgaLevel::gpc) = {2, 1, 1};
+  CHECK(reason(good, clusters) == Reason::code_object);
+  CHECK(reason({8, 1, 32}, clusters) == Reason::none);
+  CHECK(reason({8, 1, 32}, object_of(good, 8)) == Reason::code_object);
+  KernelObject cooperative = object_of(good, 8);
+  cooperative.cooperative = true;
+  CHECK(reason(good, cooperative) == Reason::code_object);
+
+  BroughtCode without(codes, nullptr, [](const WarpProgram&) { return std::string(); });
+  KernelObject object = object_of(good, 8);
+  CHECK(without.resolve(good, object).reason == Reason::code_machine);
+}
+
+TEST_CASE("the machine keeps so much code and no more", "[arch][HST-07]") {
+  CodeStore codes;
+  const auto decoder = std::make_shared<PlainDecoder>();
+  BroughtCode brought(codes, decoder, [](const WarpProgram&) { return std::string(); });
+  Bytes code(kMostCodeBytes, 1);
+  const auto most = static_cast<std::uint32_t>(BroughtCode::kMostBytes / kMostCodeBytes);
+  for (std::uint32_t i = 0; i <= most; ++i) {
+    code[3] = static_cast<std::uint8_t>(i);
+    code[4] = static_cast<std::uint8_t>(i >> 8);
+    KernelObject object = object_of(code, 1);
+    object.cluster.of(CgaLevel::gpc) = {1, 1, 1};
+    const Reason expected = i < most ? Reason::none : Reason::code_machine;
+    if (brought.resolve(code, object).reason != expected) FAIL("program " << i);
+  }
+  CHECK(brought.programs() == most);
+  code[3] = code[4] = 0;  // the first one is still there
+  KernelObject object = object_of(code, 1);
+  object.cluster.of(CgaLevel::gpc) = {1, 1, 1};
+  CHECK(brought.resolve(code, object).ok());
+}
+
+TEST_CASE("code comes in lines, in any order", "[arch][HST-07]") {
+  HEDDLE_RANDOM(dice);
+  for (const std::uint32_t bytes : {1U, 127U, 128U, 129U, 1000U}) {
+    Bytes code(bytes);
+    for (std::uint8_t& byte : code) byte = static_cast<std::uint8_t>(dice.below(256));
+    CodeReading reading({0x1000, bytes});
+    REQUIRE(reading.lines() == (bytes + 127) / 128);
+    std::vector<std::uint32_t> order(reading.lines());
+    for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[dice.below(i)]);
+    for (const std::uint32_t line : order) {
+      CHECK_FALSE(reading.complete());
+      CHECK(reading.address(line) == 0x1000 + 128 * line);
+      std::array<std::uint8_t, kCodeAlignment> data{};
+      std::copy_n(code.begin() + 128 * line, reading.bytes_of(line), data.begin());
+      reading.take(line, data);
+    }
+    CHECK(reading.complete());
+    CHECK(reading.bytes() == code);
+    CHECK_THROWS_AS(reading.take(0, {}), CheckFailed);
+  }
+}
+
+}  // namespace arch_brought_code_test
