@@ -26,16 +26,16 @@ HsaResult BroughtCode::refuse(const KernelObject& object, Reason reason, const s
   return {HsaStatus::invalid_code_object, reason};
 }
 
-HsaResult BroughtCode::resolve(const std::vector<std::uint8_t>& code, KernelObject& object) {
+HsaResult BroughtCode::resolve(const std::vector<std::uint8_t>& code, std::uint8_t subcontext, KernelObject& object) {
   HEDDLE_CHECK(code.size() == object.code.bytes, "code of another length than its kernel object says");
   object.program = kNoCode;
   auto found = kept_.find(code);
   if (found == kept_.end()) {
     if (decoder_ == nullptr) return refuse(object, Reason::code_machine, "the machine was built without a decoder");
-    if (bytes_ + code.size() > kMostBytes) {
-      return refuse(
-          object, Reason::code_machine,
-          fmt::format("the machine keeps {} programs, and no more than {} bytes of code", programs(), kMostBytes));
+    std::uint64_t& bytes = bytes_[subcontext];
+    if (bytes + code.size() > kMostBytes) {
+      return refuse(object, Reason::code_machine,
+                    fmt::format("the machine keeps no more than {} bytes of code of a subcontext", kMostBytes));
     }
     DecodedCode decoded = decoder_->decode(code);
     if (decoded.program == nullptr) return refuse(object, Reason::code_bytes, decoded.why);
@@ -45,7 +45,7 @@ HsaResult BroughtCode::resolve(const std::vector<std::uint8_t>& code, KernelObje
     const std::uint32_t registers = decoded.program->registers();
     const std::uint32_t number = codes_.add(std::move(decoded.program), decoded.kernel);
     found = kept_.emplace(code, Kept{number, registers, decoded.kernel}).first;
-    bytes_ += code.size();
+    bytes += code.size();
   }
   const Kept& kept = found->second;
   if (object.registers_per_thread != 0 && object.registers_per_thread < kept.registers) {

@@ -35,8 +35,8 @@ class CodeDecoder {
 // What was decoded is kept by its bytes, for as long as the machine lives: code that is read again is only compared.
 class BroughtCode {
  public:
-  // Of all code that is kept. What comes beyond it is refused.
-  static constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
+  // Of the code that is kept for a subcontext, which brought it first. What comes beyond it is refused.
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
 
   // Why the machine cannot run a program; empty: it can.
   using Limits = std::function<std::string(const WarpProgram&)>;
@@ -49,9 +49,10 @@ class BroughtCode {
 
   void on_refused(Listener listener) { listener_ = std::move(listener); }
 
-  // `object` gets the number of its program, whose code has been read. invalid_code_object if the code is no program,
-  // if the object does not suit it, or if the machine cannot run it; the object has no program then.
-  HsaResult resolve(const std::vector<std::uint8_t>& code, KernelObject& object);
+  // `object` gets the number of its program, whose code a subcontext has and has been read. invalid_code_object if the
+  // code is no program, if the object does not suit it, or if the machine cannot run it; the object has no program
+  // then.
+  HsaResult resolve(const std::vector<std::uint8_t>& code, std::uint8_t subcontext, KernelObject& object);
   // Programs that are kept.
   std::size_t programs() const { return kept_.size(); }
 
@@ -69,7 +70,7 @@ class BroughtCode {
   const Limits why_not_;
   Listener listener_;
   std::map<std::vector<std::uint8_t>, Kept> kept_;  // by code
-  std::uint64_t bytes_ = 0;
+  std::map<std::uint8_t, std::uint64_t> bytes_;     // by subcontext
 };
 
 // Code on its way from memory, line by line.

@@ -246,7 +246,8 @@ HsaResult Decoder::take_code(Packet& packet, const MemoryAnswer& answer) {
                                  [part](const Packet::Code& one) { return one.kernel == part; });
   code->reading.take(static_cast<std::uint32_t>(answer.tag.index), answer.data);
   if (!code->reading.complete()) return {};
-  const HsaResult result = brought_.resolve(code->reading.bytes(), code->object);
+  const HsaResult result =
+      brought_.resolve(code->reading.bytes(), queues().setup(packet.queue).subcontext, code->object);
   if (result.ok()) set_object(packet, part, code->object);
   return result;
 }

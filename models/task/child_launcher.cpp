@@ -15,8 +15,8 @@ using protocol::DoneStatus;
 
 namespace {
 
-// Why a child cannot run; empty: it can, with `shape`. Block, shared and local memory are those of the program; a
-// kernel without one has as many threads as its object allows.
+// Why a child cannot run; empty: it can, with `shape`, whose subcontext is known. Block, shared and local memory are
+// those of the program; a kernel without one has as many threads as its object allows.
 std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read, const ChildRecord& child,
                         arch::KernelObject& object, arch::KernelShape& shape) {
   if (!read.readable) return "there is no kernel object";
@@ -26,7 +26,8 @@ std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read
   if (object.code.any()) {
     if (!read.code.complete()) return arch::reason_text(arch::Reason::code_unreadable);
     if (setup.place.brought == nullptr) return arch::reason_text(arch::Reason::code_machine);
-    if (const arch::HsaResult result = setup.place.brought->resolve(read.code.bytes(), object); !result.ok()) {
+    if (const arch::HsaResult result = setup.place.brought->resolve(read.code.bytes(), shape.subcontext, object);
+        !result.ok()) {
       return arch::reason_text(result.reason);
     }
   }
@@ -129,13 +130,13 @@ void ChildLauncher::read(const ChildRead& effect, bool known) {
   const ChildRecord child = child_record(effect.line);
   arch::KernelObject object;
   arch::KernelShape shape;
-  const std::string why = why_refused(setup_, effect, child, object, shape);
   const bool of_host = arch::is_host_owner(effect.parent);
   if (of_host) {
     shape.subcontext = arch::subcontext_of_owner(effect.parent);
   } else if (const Task* parent = tasks_.of_record(effect.parent); parent != nullptr) {
     shape.subcontext = parent->packet.subcontext;
   }
+  const std::string why = why_refused(setup_, effect, child, object, shape);
   Task& here = tasks_.add(make_child(effect, child, shape));
   tasks_.set_record(here, effect.record);
   if (!of_host) here.tmd.address = effect.record;

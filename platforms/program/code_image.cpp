@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;  // of names that `let` makes, the order counts
 
 constexpr std::size_t kMostDepth = 100;  // as of YAML files
-constexpr std::size_t kMostNodes = 1'000'000;
+constexpr std::size_t kMostNodes = 100'000;
 constexpr std::int64_t kMostBlock = 65'535;
 constexpr std::int64_t kMostWord = 0xFFFF'FFFF;
 const char* const kCode = "code";  // what messages call it
@@ -179,6 +179,28 @@ LaunchTargets read_links(const MapReader& map, const std::vector<std::uint8_t>& 
   return targets;
 }
 
+// Whether the bytes are items whose lengths stand before them, as encode_code() writes them. The library follows
+// strings in pieces by calling itself, as deep as there are pieces.
+bool has_definite_lengths(const std::vector<std::uint8_t>& code, std::size_t at) {
+  constexpr std::size_t kString = 2, kText = 3, kTag = 6;  // major types
+  constexpr std::uint8_t kByte = 24, kLongest = 27;        // what stands for the number of bytes that follow
+  while (at < code.size()) {
+    const std::size_t major = code[at] >> 5;
+    const std::uint8_t small = code[at] & 31U;
+    ++at;
+    if (small > kLongest || major == kTag) return false;
+    const std::size_t wide = small < kByte ? 0 : std::size_t{1} << (small - kByte);
+    if (code.size() - at < wide) return true;  // the end is missing: the library says so
+    std::uint64_t value = small;
+    for (std::size_t i = 0; i < wide; ++i) value = (i == 0 ? 0 : value << 8) | code[at + i];
+    at += wide;
+    if (major != kString && major != kText) continue;
+    if (code.size() - at < value) return true;
+    at += static_cast<std::size_t>(value);
+  }
+  return true;
+}
+
 YAML::Node read_tree(const std::vector<std::uint8_t>& code) {
   if (code.size() < kCodeHeadBytes || number_at(code, 0, 4) != kCodeMagic) refuse("it does not begin with HDLC");
   if (number_at(code, 4, 2) != kCodeVersion) {
@@ -188,6 +210,7 @@ YAML::Node read_tree(const std::vector<std::uint8_t>& code) {
   if (code.size() < begin || code.size() - begin != number_at(code, 8, 4) || number_at(code, 12, 4) != 0) {
     refuse("what its head says of its length is not so");
   }
+  if (!has_definite_lengths(code, begin)) refuse("it is no CBOR with a length before every item, and without tags");
   TreeBuilder builder;
   const auto first = code.begin() + static_cast<std::ptrdiff_t>(begin);
   if (!Json::sax_parse(first, code.end(), &builder, Json::input_format_t::cbor)) refuse(builder.problem());
@@ -261,6 +284,8 @@ arch::DecodedCode CodeImage::decode(const std::vector<std::uint8_t>& code) const
     return compile(code);
   } catch (const InputError& error) {
     return {nullptr, error.remedy().empty() ? error.message() : error.message() + "; " + error.remedy(), {}};
+  } catch (const YAML::Exception& error) {
+    return {nullptr, error.what(), {}};
   }
 }
 

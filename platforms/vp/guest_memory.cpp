@@ -25,6 +25,7 @@ SharedPages::SharedPages(const GuestRange& range, int file) : range_(range) {
   if (::fstat(file, &status) != 0) fail(std::strerror(errno));
   const auto size = static_cast<std::uint64_t>(status.st_size);
   // Beyond the file's end there would be a signal instead of an error.
+  if (range.address % 8 != range.offset % 8) fail("its words are not those of its file");
   if (range.offset > size || range.bytes > size - range.offset) fail("its file is shorter");
   mapped_ = static_cast<std::size_t>(range.bytes) + before_;
   base_ =
@@ -161,7 +162,14 @@ tlm::tlm_response_status GuestMemory::move(tlm::tlm_generic_payload& payload) {
       __atomic_store_n(shared, word, __ATOMIC_RELEASE);
     }
   } else if (payload.is_read()) {
-    std::memcpy(data, bytes, length);
+    // A packet's header is looked at before the rest of it, and written behind it.
+    if (length > 8 && aligned) {
+      const std::uint64_t first = __atomic_load_n(reinterpret_cast<std::uint64_t*>(bytes), __ATOMIC_ACQUIRE);
+      std::memcpy(data + 8, bytes + 8, length - 8);
+      std::memcpy(data, &first, 8);
+    } else {
+      std::memcpy(data, bytes, length);
+    }
   } else {
     std::memcpy(bytes, data, length);
   }

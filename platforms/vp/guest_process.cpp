@@ -60,8 +60,12 @@ GuestProcess::GuestProcess(const std::vector<std::string>& command, std::pair<Ow
   if (process_ == 0) become(all, inherited, writing.get(), parent);
   writing.close();
   int why = 0;
-  if (::read(reading.get(), &why, sizeof why) != sizeof why) return;
-  ::waitpid(process_, nullptr, 0);
+  ssize_t told = 0;
+  do {
+    told = ::read(reading.get(), &why, sizeof why);
+  } while (told < 0 && errno == EINTR);
+  if (told != sizeof why) return;
+  reap(0, nullptr);
   process_ = -1;
   throw InputError(fmt::format("'{}' cannot be started: {}", command[0], std::strerror(why)),
                    "install qemu-system-x86 (scripts/setup --vp), or write where it is");
@@ -71,17 +75,26 @@ GuestProcess::~GuestProcess() {
   if (process_ >= 0) kill();
 }
 
+pid_t GuestProcess::reap(int options, int* status) const {
+  pid_t ended = 0;
+  do {
+    ended = ::waitpid(process_, status, options);
+  } while (ended < 0 && errno == EINTR);
+  return ended;
+}
+
 void GuestProcess::kill() {
   if (process_ < 0) return;
   ::kill(process_, SIGKILL);
-  ::waitpid(process_, nullptr, 0);
+  reap(0, nullptr);
   process_ = -1;
 }
 
 GuestEnd GuestProcess::wait(unsigned seconds) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   int status = 0;
-  while (::waitpid(process_, &status, WNOHANG) == 0) {
+  pid_t ended = 0;
+  while ((ended = reap(WNOHANG, &status)) == 0) {
     if (std::chrono::steady_clock::now() >= limit) {
       kill();
       return {false, "QEMU has let the device go and did not end: it has been killed"};
@@ -89,6 +102,7 @@ GuestEnd GuestProcess::wait(unsigned seconds) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   process_ = -1;
+  if (ended < 0) return {false, fmt::format("QEMU cannot be waited for: {}", std::strerror(errno))};
   if (WIFSIGNALED(status)) return {false, fmt::format("QEMU was ended by a signal: {}", ::strsignal(WTERMSIG(status)))};
   if (WEXITSTATUS(status) != 0) return {false, fmt::format("QEMU ended with status {}", WEXITSTATUS(status))};
   return {true, "the guest has ended"};

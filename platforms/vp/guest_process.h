@@ -38,6 +38,9 @@ class GuestProcess {
   GuestProcess(const std::vector<std::string>& command, std::pair<OwnedFile, OwnedFile> proxy,
                std::pair<OwnedFile, OwnedFile> qtest);
 
+  // waitpid(), which signals do not end.
+  pid_t reap(int options, int* status) const;
+
   ProxyChannel proxy_;
   QtestChannel qtest_;
   pid_t process_ = -1;  // -1: it has ended

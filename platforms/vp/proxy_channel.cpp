@@ -88,12 +88,22 @@ std::pair<OwnedFile, OwnedFile> socket_pair() {
   return {OwnedFile(ends[0]), OwnedFile(ends[1])};
 }
 
-bool ProxyChannel::wait(int milliseconds) const {
-  pollfd entry{socket_.get(), POLLIN, 0};
+namespace {
+
+// Something can be read, or the other end has gone.
+bool has_more(int socket, int milliseconds) {
+  pollfd entry{socket, POLLIN, 0};
   const int ready = ::poll(&entry, 1, milliseconds);
   if (ready < 0 && errno != EINTR) fail("QEMU cannot be waited for");
   return ready > 0;
 }
+
+constexpr int kSlice = 1000;     // ms
+constexpr int kMostSlices = 30;  // until an interrupt counts as refused
+
+}  // namespace
+
+bool ProxyChannel::wait(int milliseconds) const { return has_more(socket_.get(), milliseconds); }
 
 bool ProxyChannel::receive(ReceivedMessage& received) {
   received.files.clear();
@@ -127,12 +137,16 @@ bool QtestChannel::is_done(const std::string& line) {
 bool QtestChannel::write(std::uint64_t address, std::uint32_t value) {
   const std::string text = command(address, value);
   if (!send_all(socket_.get(), text.data(), text.size())) return false;
-  while (true) {
+  for (int slices = 0; slices < kMostSlices;) {
     const std::size_t end = read_.find('\n');
     if (end != std::string::npos) {
       const bool done = is_done(read_.substr(0, end));
       read_.erase(0, end + 1);
       if (done) return true;
+      continue;
+    }
+    if (!has_more(socket_.get(), kSlice)) {
+      ++slices;
       continue;
     }
     char some[256];
@@ -142,6 +156,7 @@ bool QtestChannel::write(std::uint64_t address, std::uint32_t value) {
     if (received <= 0) return false;
     read_.append(some, static_cast<std::size_t>(received));
   }
+  throw ProxyError(fmt::format("QEMU takes no interrupt for {} seconds", kMostSlices * kSlice / 1000));
 }
 
 }  // namespace heddle::vp

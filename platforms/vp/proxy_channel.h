@@ -58,7 +58,7 @@ class QtestChannel {
   explicit QtestChannel(OwnedFile socket) : socket_(std::move(socket)) {}
 
   // Writes a word to physical memory, and waits until QEMU has done it. False: QEMU has closed its end. Throws
-  // ProxyError if QEMU refuses.
+  // ProxyError if QEMU refuses, or says nothing for half a minute: it resets a guest while it waits for the device.
   bool write(std::uint64_t address, std::uint32_t value);
 
   // What write() sends, and whether a line is the answer that says that it is done.

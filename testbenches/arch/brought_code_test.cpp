@@ -57,9 +57,9 @@ TEST_CASE("the same bytes are one program, decoded once, wherever they lie", "[a
   KernelObject b = object_of(first, 0);
   b.code.address = 8192;
   KernelObject c = object_of(second, 8);
-  REQUIRE(brought.resolve(first, a).ok());
-  REQUIRE(brought.resolve(first, b).ok());
-  REQUIRE(brought.resolve(second, c).ok());
+  REQUIRE(brought.resolve(first, 0, a).ok());
+  REQUIRE(brought.resolve(first, 0, b).ok());
+  REQUIRE(brought.resolve(second, 0, c).ok());
   CHECK(a.program == b.program);
   CHECK(a.program != c.program);
   CHECK(codes.at(a.program).block == Dim3{32, 1, 1});
@@ -77,7 +77,7 @@ TEST_CASE("code that is none, or does not suit its object or the machine, is ref
   brought.on_refused([&](const std::string& what) { told.push_back(what); });
   const auto reason = [&](const Bytes& code, KernelObject object) {
     object.program = 5;
-    const HsaResult result = brought.resolve(code, object);
+    const HsaResult result = brought.resolve(code, 0, object);
     CHECK((object.program == kNoCode) != result.ok());
     if (!result.ok()) CHECK(result.status == HsaStatus::invalid_code_object);
     return result.reason;
@@ -103,10 +103,10 @@ TEST_CASE("code that is none, or does not suit its object or the machine, is ref
 
   BroughtCode without(codes, nullptr, [](const WarpProgram&) { return std::string(); });
   KernelObject object = object_of(good, 8);
-  CHECK(without.resolve(good, object).reason == Reason::code_machine);
+  CHECK(without.resolve(good, 0, object).reason == Reason::code_machine);
 }
 
-TEST_CASE("the machine keeps so much code and no more", "[arch][HST-07]") {
+TEST_CASE("the machine keeps so much code of a subcontext and no more", "[arch][HST-07]") {
   CodeStore codes;
   const auto decoder = std::make_shared<PlainDecoder>();
   BroughtCode brought(codes, decoder, [](const WarpProgram&) { return std::string(); });
@@ -118,13 +118,16 @@ TEST_CASE("the machine keeps so much code and no more", "[arch][HST-07]") {
     KernelObject object = object_of(code, 1);
     object.cluster.of(CgaLevel::gpc) = {1, 1, 1};
     const Reason expected = i < most ? Reason::none : Reason::code_machine;
-    if (brought.resolve(code, object).reason != expected) FAIL("program " << i);
+    if (brought.resolve(code, 0, object).reason != expected) FAIL("program " << i);
   }
   CHECK(brought.programs() == most);
-  code[3] = code[4] = 0;  // the first one is still there
+  KernelObject other = object_of(code, 1);
+  other.cluster.of(CgaLevel::gpc) = {1, 1, 1};
+  CHECK(brought.resolve(code, 1, other).ok());  // of another subcontext
+  code[3] = code[4] = 0;                        // the first one is still there
   KernelObject object = object_of(code, 1);
   object.cluster.of(CgaLevel::gpc) = {1, 1, 1};
-  CHECK(brought.resolve(code, object).ok());
+  CHECK(brought.resolve(code, 0, object).ok());
 }
 
 TEST_CASE("code comes in lines, in any order", "[arch][HST-07]") {

@@ -145,6 +145,12 @@ TEST_CASE("code that is none is refused with what is wrong", "[program][HST-07]"
   code.push_back(0);
   CHECK_THAT(why(code), Contains("length"));
   CHECK_THAT(why(code_of(Bytes(100'000, 0x81))), Contains("deep"));
+  // Strings, lists and maps in pieces, and tags: each as deep in one another as code is long.
+  for (const std::uint8_t piece : {0x7F, 0x5F, 0x9F, 0xBF, 0xC1}) {
+    CHECK_THAT(why(code_of(Bytes((1U << 20) - 16, piece))), Contains("no CBOR with a length"));
+    CHECK_THAT(why(code_of(Bytes{0x81, piece, 0x61, 'a', 0xFF})), Contains("no CBOR with a length"));
+  }
+  CHECK_THAT(why(code_of(Bytes{0x63, 0x7F, 0x5F, 0x01})), Contains("map"));  // what stands in a text does not count
   CHECK_THAT(why(code_of(Bytes{0x9B, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF})), Contains("no CBOR"));
   CHECK_THAT(why(code_of(Bytes{0xA2, 0x61, 'a', 0x01, 0x61, 'a', 0x01})), Contains("twice"));
   CHECK_THAT(why(code_of(Bytes{0xF6})), Contains("null"));

@@ -26,12 +26,14 @@
 #define TABLE_BYTES (32u << 10)  /* of page tables for each, in the part of subcontext 0 */
 #define HOST_WINDOW (1ull << 63) /* unified addresses of the host's memory begin there */
 #define ALL_ONES 0xffffffffu
+#define MOST_EVENTS 1024u /* that are taken before the device is asked anew what is pending */
 #define LOOKS 1000u /* until the driver gives up; each lets the device work */
 
 struct heddle_slot {
   struct heddle_card* card;
   unsigned int number; /* the subcontext */
   bool taken;
+  bool left; /* its process has ended, and its queue would not close */
   void* host;
   dma_addr_t host_address;
   wait_queue_head_t wait;
@@ -79,7 +81,8 @@ static int wait_until(struct heddle_card* card, u32 offset, u32 value) {
   return -EBUSY;
 }
 
-/* Interrupts: the line goes up once, so all that is pending is taken before the end. */
+/* Interrupts: the line goes up once, so all that is pending is taken before the end. That is the work of a thread: a
+ * process that signals without an end keeps a processor busy, and stops nobody else. */
 
 static void wake(struct heddle_card* card, u32 event) {
   unsigned int i;
@@ -95,14 +98,16 @@ static irqreturn_t on_interrupt(int line, void* context) {
   struct heddle_card* card = context;
   u32 pending = get(card, HEDDLE_REG_INT_PENDING);
   u32 count;
+  u64 event;
 
   if (pending == 0) return IRQ_NONE;
   for (; pending != 0 && pending != ALL_ONES; pending = get(card, HEDDLE_REG_INT_PENDING)) {
     put(card, HEDDLE_REG_INT_STATUS, pending);
     /* The id of an event is the subcontext by agreement; whoever writes another wakes somebody for nothing. */
-    count = get(card, HEDDLE_REG_EVENT_COUNT);
-    if (count != ALL_ONES) {
-      for (; count > 0; --count) wake(card, (u32)readq(card->registers + HEDDLE_REG_EVENT));
+    for (count = min(get(card, HEDDLE_REG_EVENT_COUNT), MOST_EVENTS); count > 0; --count) {
+      event = readq(card->registers + HEDDLE_REG_EVENT);
+      if (event == ~0ull) break;
+      wake(card, (u32)event);
     }
     if ((pending & ~HEDDLE_INT_SIGNAL_MASK) != 0) wake(card, 0);
   }
@@ -216,6 +221,12 @@ static void close_windows(struct heddle_slot* slot) {
 
 /* Files */
 
+static void give_back(struct heddle_slot* slot) {
+  dma_free_coherent(&slot->card->pci->dev, HOST_BYTES, slot->host, slot->host_address);
+  slot->taken = false;
+  slot->left = false;
+}
+
 static int heddle_open(struct inode* inode, struct file* file) {
   struct heddle_card* card = container_of(file->private_data, struct heddle_card, misc);
   struct heddle_slot* slot = NULL;
@@ -224,6 +235,10 @@ static int heddle_open(struct inode* inode, struct file* file) {
 
   mutex_lock(&card->lock);
   for (i = 0; i < card->slots && slot == NULL; ++i) {
+    if (card->slot[i].left && close_queue(&card->slot[i]) == 0) {
+      close_windows(&card->slot[i]);
+      give_back(&card->slot[i]);
+    }
     if (!card->slot[i].taken) slot = &card->slot[i];
   }
   if (slot == NULL) error = -EBUSY;
@@ -238,6 +253,7 @@ static int heddle_open(struct inode* inode, struct file* file) {
   }
   if (error == 0) {
     slot->taken = true;
+    slot->interrupts = 0;
     open_window(slot);
     map_part(slot);
     file->private_data = slot;
@@ -256,8 +272,9 @@ static int heddle_release(struct inode* inode, struct file* file) {
   if (error == 0) close_windows(slot);
   /* While the device may still write there, the memory is nobody else's, and neither is the slot. */
   if (error == 0 || card->gone) {
-    dma_free_coherent(&card->pci->dev, HOST_BYTES, slot->host, slot->host_address);
-    slot->taken = false;
+    give_back(slot);
+  } else {
+    slot->left = true;
   }
   mutex_unlock(&card->lock);
   return 0;
@@ -384,11 +401,17 @@ static int prepare(struct heddle_card* card) {
     return -ENODEV;
   }
   card->page = get(card, HEDDLE_REG_DOORBELL_PAGE);
-  if (card->page % PAGE_SIZE != 0) {
+  if (card->page == 0 || card->page % PAGE_SIZE != 0 ||
+      pci_resource_len(card->pci, BAR_REGISTERS) < HEDDLE_REG_DOORBELL(0) + (SLOTS + 1) * (u64)card->page) {
     dev_err(dev, "pages of doorbells of %u bytes: processes cannot be kept apart\n", card->page);
     return -ENODEV;
   }
-  card->slots = min3(SLOTS, get(card, HEDDLE_REG_QUEUES), (u32)(memory / PART_BYTES) - 1);
+  if (memory < 2 * PART_BYTES) {
+    dev_err(dev, "%llu bytes of device memory can be reached: a process needs %u, and the driver as much\n", memory,
+            PART_BYTES);
+    return -ENODEV;
+  }
+  card->slots = min3(SLOTS, get(card, HEDDLE_REG_QUEUES), (u32)min_t(u64, memory / PART_BYTES - 1, SLOTS));
   put(card, HEDDLE_REG_CONTROL, HEDDLE_CONTROL_SOFT_RESET_MASK);
   put(card, HEDDLE_REG_WINDOW_COMMAND, HEDDLE_WINDOW_COMMAND_ISOLATE);
   error = clear(card, 0, (SLOTS + 1) * TABLE_BYTES);
@@ -427,7 +450,7 @@ static int heddle_probe(struct pci_dev* pci, const struct pci_device_id* id) {
   if (error != 0) return error;
   error = pci_alloc_irq_vectors(pci, 1, 1, PCI_IRQ_MSI);
   if (error < 0) return error;
-  error = request_irq(pci_irq_vector(pci, 0), on_interrupt, 0, "heddle", card);
+  error = request_threaded_irq(pci_irq_vector(pci, 0), NULL, on_interrupt, IRQF_ONESHOT, "heddle", card);
   if (error == 0) {
     put(card, HEDDLE_REG_INT_MASK,
         HEDDLE_INT_SIGNAL_MASK | HEDDLE_INT_QUEUE_ERROR_MASK | HEDDLE_INT_FAULT_MASK | HEDDLE_INT_OVERFLOW_MASK);
