@@ -1,7 +1,12 @@
 #include "sm/warp_scheduler.h"
 
 #include <algorithm>
+#include <exception>
+#include <stdexcept>
 
+#include <fmt/format.h>
+
+#include "common/error.h"
 #include "sm/alu.h"
 #include "sm/device_launch_unit.h"
 #include "sm/instruction_fetch.h"
@@ -19,6 +24,22 @@ arch::Unit unit_of(const arch::Demand& demand) {
 
 // Between two instructions; not in the middle of an operation that takes several steps.
 bool stops_here(const Warp& warp) { return warp.next == WarpNext::fetch || warp.next == WarpNext::compute; }
+
+// Throws what is being handled again, of the same kind, with the place before its message and itself as the cause.
+[[noreturn]] void throw_from(const std::string& place) {
+  try {
+    throw;
+  } catch (const InputError& error) {
+    std::throw_with_nested(InputError(error.where(), fmt::format("{}: {}", place, error.message()), error.remedy()));
+  } catch (const CheckFailed& error) {
+    std::throw_with_nested(CheckFailed(fmt::format("{}: {}", place, error.what())));
+  } catch (const std::exception& error) {
+    std::throw_with_nested(std::runtime_error(fmt::format("{}: {}", place, error.what())));
+  } catch (...) {
+    std::throw_with_nested(
+        std::runtime_error(fmt::format("{}: something that is no std::exception was thrown", place)));
+  }
+}
 
 bool same(const arch::WarpState& a, const arch::WarpState& b) {
   return a.pc == b.pc && a.scalars == b.scalars && a.registers == b.registers;
@@ -230,7 +251,17 @@ void WarpScheduler::issue_all() {
     if (due_[p] > cycle) continue;
     SubPartition& sub_partition = sub_partitions_[p];
     const std::uint32_t chosen = sub_partition.choose(cycle, gate_.free());
-    if (chosen != SubPartition::kNone) issue(chosen * kSubPartitions + p);
+    if (chosen != SubPartition::kNone) {
+      const std::uint32_t slot = chosen * kSubPartitions + p;
+      try {
+        issue(slot);
+      } catch (...) {  // of a program, mostly: the embedder's own code
+        issuing_ = false;
+        const Cta& cta = ctas_[warps_[slot].cta];
+        throw_from(fmt::format("{}, CTA {}, SM {}, warp {}, in cycle {}", name_of(cta.operation), cta.start.id.index,
+                               place_.id.value(), warps_[slot].place.warp, now()));
+      }
+    }
     due_[p] = sub_partition.next(gate_.free());
   }
   issuing_ = false;

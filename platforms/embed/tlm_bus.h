@@ -10,13 +10,15 @@
 #include <systemc>
 #include <tlm>
 #include <tlm_utils/simple_initiator_socket.h>
+#include <tlm_utils/tlm_quantumkeeper.h>
 
 namespace heddle {
 inline namespace v0 {
 
-// Three initiators by b_transport, and a `struct heddle_bus` that uses them. To be called from SC_THREADs: every access
-// waits for its latency. Unified addresses below HEDDLE_HOST_WINDOW go to `memory`, those from there on to `host`, at
-// the address on the host's bus.
+// Three initiators by b_transport, and a `struct heddle_bus` that uses them. To be called from SC_THREADs: an access
+// takes its latency. With a tlm_global_quantum a thread runs ahead of the simulation within it, but not where it looks
+// for what others change: it waits there. Threads that do so need one of these each. Unified addresses below
+// HEDDLE_HOST_WINDOW go to `memory`, those from there on to `host`, at the address on the host's bus.
 class TlmBus : public sc_core::sc_module {
  public:
   using Socket = tlm_utils::simple_initiator_socket_optional<TlmBus>;
@@ -29,6 +31,13 @@ class TlmBus : public sc_core::sc_module {
   explicit TlmBus(const sc_core::sc_module_name& name, sc_core::sc_time look = sc_core::sc_time(1, sc_core::SC_US),
                   std::uint64_t registers_base = 0, std::uint64_t memory_base = 0)
       : sc_core::sc_module(name), look_(look), registers_base_(registers_base), memory_base_(memory_base) {}
+
+  // The thread waits until the simulation is where it is itself. Before it waits for an event, or reads a signal.
+  void synchronise() {
+    if (ahead() > sc_core::SC_ZERO_TIME) wait_for(ahead());
+  }
+  // How far the thread is ahead of sc_time_stamp().
+  sc_core::sc_time ahead() const { return keeper_.get_local_time(); }
 
   // For heddle_device_open(). The module must outlive whatever has it.
   heddle_bus bus() {
@@ -50,7 +59,10 @@ class TlmBus : public sc_core::sc_module {
       // A write does not change what it writes.
       return static_cast<TlmBus*>(self)->move(tlm::TLM_WRITE_COMMAND, address, const_cast<void*>(from), bytes);
     };
-    made.relax = [](void* self) { sc_core::wait(static_cast<TlmBus*>(self)->look_); };
+    made.relax = [](void* self) {
+      TlmBus& bus = *static_cast<TlmBus*>(self);
+      bus.wait_for(bus.ahead() + bus.look_);
+    };
     made.fetch_add = [](void* self, std::uint64_t address, std::uint64_t value, std::uint64_t* old) {
       return static_cast<TlmBus*>(self)->change(address, old, [value](std::uint64_t& word) { word += value; });
     };
@@ -77,9 +89,9 @@ class TlmBus : public sc_core::sc_module {
   }
 
   bool timed(Socket& socket, tlm::tlm_command command, std::uint64_t address, void* data, std::size_t bytes) {
-    sc_core::sc_time delay;
+    sc_core::sc_time delay = keeper_.get_local_time();
     const bool ok = at_once(socket, command, address, data, bytes, delay);
-    sc_core::wait(delay);
+    reach(delay);
     return ok;
   }
 
@@ -94,15 +106,28 @@ class TlmBus : public sc_core::sc_module {
     const bool of_host = address >= HEDDLE_HOST_WINDOW;
     Socket& socket = of_host ? host : memory;
     const std::uint64_t place = of_host ? address - HEDDLE_HOST_WINDOW : memory_base_ + address;
+    synchronise();  // others change it as well
     sc_core::sc_time delay;
     bool ok = at_once(socket, tlm::TLM_READ_COMMAND, place, old, sizeof *old, delay);
     std::uint64_t word = *old;
     change(word);
     ok = ok && at_once(socket, tlm::TLM_WRITE_COMMAND, place, &word, sizeof word, delay);
-    sc_core::wait(delay);
+    reach(delay);
     return ok;
   }
 
+  // The thread's own time, from sc_time_stamp() on.
+  void reach(const sc_core::sc_time& delay) {
+    keeper_.set(delay);
+    if (keeper_.need_sync()) wait_for(delay);
+  }
+  void wait_for(const sc_core::sc_time& time) {
+    keeper_.set(sc_core::SC_ZERO_TIME);  // for other threads, while this one waits
+    sc_core::wait(time);
+    keeper_.reset();
+  }
+
+  tlm_utils::tlm_quantumkeeper keeper_;
   sc_core::sc_time look_;
   std::uint64_t registers_base_;
   std::uint64_t memory_base_;

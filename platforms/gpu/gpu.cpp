@@ -51,6 +51,7 @@ constexpr std::uint32_t kFirstCopyClient = 3;  // then, with translation, the wa
 // A cycle is a whole number of steps of the simulation's time resolution. Whoever reads times in cycles or a frequency
 // is told how far that is from what was asked for.
 constexpr double kClockTolerance = 2e-3;
+constexpr double kClockAstray = 5e-2;  // from there on with a warning
 
 host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& topology, const Clock& clock) {
   host::DeviceIdentity identity;
@@ -246,11 +247,16 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
 void Gpu::Blocks::report_rounding() const {
   const double asked = params.machine.clock;
   const double simulated = 1e-9 / domain.clock().period().to_seconds();
-  if (std::abs(simulated / asked - 1) <= kClockTolerance) return;
+  const double off = std::abs(simulated / asked - 1);
+  if (off <= kClockTolerance) return;
   const std::string text =
       fmt::format("{}: a clock of {} GHz is simulated as {:.4g} GHz: time resolution {}", params.machine.device, asked,
                   simulated, sc_core::sc_get_time_resolution().to_string());
-  SC_REPORT_INFO("/heddle/clock", text.c_str());
+  if (off > kClockAstray) {
+    SC_REPORT_WARNING("/heddle/clock", (text + "; a finer one before elaboration comes closer").c_str());
+  } else {
+    SC_REPORT_INFO("/heddle/clock", text.c_str());
+  }
 }
 
 void Gpu::Blocks::wire() {

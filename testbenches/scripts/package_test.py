@@ -20,7 +20,7 @@ BUILD = Path(os.environ.get("HEDDLE_BUILD", ROOT / "build/release"))
 EMBED = (ROOT / "docs/howto/embed.md").read_text(encoding="utf-8")
 DRIVER = (ROOT / "docs/howto/driver.md").read_text(encoding="utf-8")
 # Headers that a public one may include besides the standard library's and those below heddle/.
-OTHERS = ("systemc", "tlm", "tlm_utils/simple_initiator_socket.h")
+OTHERS = ("systemc", "tlm", "tlm_utils/simple_initiator_socket.h", "tlm_utils/tlm_quantumkeeper.h")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HIDING = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
           'mount -t tmpfs none "$0" && exec "$@"', str(ROOT)]
