@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -52,13 +53,16 @@ class PacketBench {
   static constexpr std::uint64_t kRings = 0x40000;
   static constexpr std::uint64_t kTable = 0xC0000;  // of 64 queues at most: 128 KiB, for the machine alone
 
-  explicit PacketBench(const packet::PacketParams& params = {}, TimingMode mode = TimingMode::at)
+  // `decoder`: of code that software brings; null: there is none.
+  explicit PacketBench(const packet::PacketParams& params = {}, TimingMode mode = TimingMode::at,
+                       std::shared_ptr<const arch::CodeDecoder> decoder = nullptr)
       : observation("gpu0"),
         domain("domain", 1.0, mode, 0, observation),
         memory("memory", domain),
         tasks("tasks", domain),
         copies("copies", domain),
         host("host", domain),
+        brought(codes, std::move(decoder), [](const arch::WarpProgram&) { return std::string(); }),
         processor("processor", domain, "packet", params, limits, codes, brought, fit, kTable) {
     if (params.table == packet::TablePlace::memory) memory.own = {kTable, kTable + packet::table_bytes(params)};
     processor.memory_out.bind(memory.in);
@@ -136,7 +140,7 @@ class PacketBench {
   FakeHost host;
   arch::SmLimits limits;
   arch::CodeStore codes;
-  arch::BroughtCode brought{codes, nullptr, nullptr};
+  arch::BroughtCode brought;
   NeverFits fit;
   Recorder log;
   packet::PacketProcessor processor;
