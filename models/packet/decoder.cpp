@@ -57,6 +57,7 @@ void Decoder::wait_for_turn(Packet& packet, Phase phase) {
   waiting_[packet.queue] = &packet;
   arbiter_.request(packet.queue);
   serve();
+  reporter().note_wait(packet.queue);
 }
 
 void Decoder::serve() {

@@ -128,6 +128,66 @@ TEST_CASE("a run without progress says who waits for whom", "[packet][PKT-04]") 
   }
 }
 
+TEST_CASE("who waits for the decoder says so, before it has been taken apart and for its checks",
+          "[packet][PKT-04][PKT-08]") {
+  PacketParams params;
+  params.step = 100;  // 2,200 cycles for the packet, 2,300 with its object
+  PacketBench bench(params);
+  Drawing drawing;
+  bench.observation.timeline = &drawing;
+  Producer a(bench, 0);
+  Producer b(bench, 1);
+  a.submit(kernel_packet(bench.object("gemm")));
+  b.submit(kernel_packet(bench.object("gemm")));
+  bench.run(1000);
+  CHECK(bench.waits() == Lines{"packet 0 of queue 1 (kernel dispatch) waits: for its turn at the decoder"});
+  bench.run(2000);
+  CHECK(bench.waits() == Lines{"packet 0 of queue 0 (gemm) waits: for its turn at the decoder"});
+  bench.run(2000);
+  CHECK(bench.waits() == Lines{"packet 0 of queue 1 (gemm) waits: for its turn at the decoder"});
+  REQUIRE(bench.settle());
+  for (const char* line : {"queue 0 waits", "queue 1 waits"}) {
+    CAPTURE(line);
+    for (const auto& slice : drawing.slices[line]) CHECK(slice.name == "decoder busy");
+    CHECK(drawing.slices[line].size() == (line[6] == '0' ? 1 : 2));
+  }
+}
+
+TEST_CASE("who waits for memory says so, in every phase", "[packet][PKT-04][PKT-11]") {
+  PacketParams params;
+  params.table = heddle::packet::TablePlace::memory;
+  PacketBench bench(params);
+  Producer queue(bench, 0);
+  REQUIRE(bench.settle());
+  bench.memory.delay = [] { return Cycle{10'000}; };
+  const auto expect = [&](const std::string& what) {
+    CAPTURE(what);
+    CHECK(bench.waits() == Lines{what});
+  };
+  arch::DispatchFields fields = fields_of(bench.object("gemm"));
+  fields.synch_scopes = 2 << 1;
+  queue.submit(reference_packet(0, fields));
+  bench.run(9'000);
+  expect("packet 0 of queue 0 waits: it is being read from memory");
+  bench.run(10'000);
+  expect("packet 0 of queue 0 (reference dispatch) waits: for an answer from memory");
+  bench.run(10'000);  // its entry is being stored
+  expect("packet 0 of queue 0 (gemm) waits: for an answer from memory");
+  bench.run(10'000);  // its acquire
+  expect("packet 0 of queue 0 (gemm) waits: for an answer from memory");
+  bench.run(4'000);
+  REQUIRE(bench.tasks.kernels.size() == 1);
+  REQUIRE(bench.settle());
+  queue.submit(condensed_packet({diff_of(0)}));
+  bench.run(19'000);  // its entry is being read
+  expect("packet 1 of queue 0 (condensed dispatch) waits: for an answer from memory");
+  REQUIRE(bench.settle());
+  // A barrier packet waits for its signals and not for memory, whatever is being read.
+  queue.submit(barrier_packet(PacketType::barrier_and, {bench.signal(0, 1)}));
+  bench.run(19'000);
+  expect("packet 2 of queue 0 (barrier-AND) waits: for signal 0x20000 (value 0)");
+}
+
 TEST_CASE("polls are no progress, and packets are", "[packet][PKT-14]") {
   PacketBench bench;
   const std::uint64_t signal = arch::kHostWindow + 0x9000;
