@@ -218,7 +218,7 @@ void Completion::reject(Packet& packet) {
   packet.outcome = result;
   reporter().done(packet, packet.bad_kernel);
   supervisor_.fail(job.queue, job.index, packet.bad_kernel, result);  // the packet is gone afterwards
-  if (signal == 0 || !arch::check_signal(signal).ok()) return;
+  if (!arch::check_signal(signal).ok()) return;
   job.signal = signal;
   job.value = signal_value_of(result.status);
   const std::uint32_t number = jobs_.take();

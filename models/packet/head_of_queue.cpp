@@ -44,10 +44,8 @@ void HeadOfQueue::scopes_read(std::uint32_t queue, std::uint64_t ticket, std::ui
   advance(queue);
 }
 
-void HeadOfQueue::reset() {
-  heads_.assign(heads_.size(), nullptr);
-  for (std::uint32_t queue = 0; queue < looks_.size(); ++queue) open(queue);
-}
+// What was known of packets is forgotten when their queue is opened again.
+void HeadOfQueue::reset() { heads_.assign(heads_.size(), nullptr); }
 
 void HeadOfQueue::begin(std::uint32_t queue) {
   const std::uint64_t index = to_.reader.ring(queue).front_index();

@@ -20,8 +20,12 @@ ReferenceBuffer::ReferenceBuffer(const StageContext& context, const Neighbours& 
     : PipelineStage(context),
       to_(to),
       base_(base),
-      tables_(params().table_owner == TableOwner::queue ? queues().count() : 1) {
-  for (Table& table : tables_) table.entries = ReferenceTable(on_chip() ? params().entries : 0);
+      tables_(params().table_owner == TableOwner::queue ? queues().count() : 1, empty_table()) {}
+
+ReferenceBuffer::Table ReferenceBuffer::empty_table() const {
+  Table table;
+  table.entries = ReferenceTable(on_chip() ? params().entries : 0);
+  return table;
 }
 
 // A table in memory that all queues share is emptied once, before it is used at all: who knows what lies there.
@@ -192,12 +196,7 @@ void ReferenceBuffer::tell(const Access& access, const HsaResult& result, const 
 }
 
 void ReferenceBuffer::reset() {
-  for (Table& table : tables_) {
-    table.entries.clear();
-    table.emptied = false;
-    table.clearing = 0;
-    table.waiting.clear();
-  }
+  tables_.assign(tables_.size(), empty_table());
   accesses_.clear();
   ++resets_;
   port_free_ = 0;

@@ -90,6 +90,7 @@ class ReferenceBuffer final : public PipelineStage {
   std::uint64_t address(std::uint32_t table, std::uint32_t entry) const {
     return base_ + (std::uint64_t{table} * params().entries + entry) * kEntryBytes;
   }
+  Table empty_table() const;
   void enter(Access access);
   void enter_chip(std::uint32_t number);
   void enter_memory(std::uint32_t number);

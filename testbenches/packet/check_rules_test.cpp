@@ -1,5 +1,6 @@
 // Which rules are checked again of a difference from what has been checked before (PKT-05, PKT-06): those that look at
 // one of its fields, and no others. One dispatch for each rule that breaks it alone.
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -7,7 +8,6 @@
 #include <catch2/catch.hpp>
 
 #include "packet/packet_check.h"
-#include "support/list_program.h"
 
 namespace packet_check_rules_test {
 

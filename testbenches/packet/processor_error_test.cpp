@@ -155,6 +155,7 @@ TEST_CASE("every bad packet stops its queue and no other", "[packet][PKT-09]") {
     CHECK(bench.copies.copies.empty());
     REQUIRE(bench.log.of(0, 1, event.kernel) != nullptr);
     CHECK(bench.log.of(0, 1, event.kernel)->status == bad.status);
+    CHECK(bench.log.of(0, 1, event.kernel)->times.ready >= bench.log.of(0, 1, event.kernel)->times.fetched);
     CHECK(bench.domain.idle());
     // Doorbells of a stopped queue are not heard; closed and opened, it is as new.
     queue.ring(9);
@@ -235,6 +236,7 @@ TEST_CASE("errors of memory stop the queue with the code of what was asked", "[p
     const auto event = bench.events(QueueEvent::state).back();
     CHECK(event.state == QueueState::error);
     CHECK(event.status == broken.status);
+    CHECK(event.kernel == 0);
     CHECK(bench.log.dispatched.size() == broken.kernels);
     CHECK(bench.processor.open() == 0);
   }

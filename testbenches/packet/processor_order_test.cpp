@@ -1,5 +1,6 @@
 // What the packet processor tells the checker of races about packets (PKT-14): the rules of hsa.h, with kernels and
 // copies that write and read one word.
+#include <array>
 #include <set>
 #include <string>
 

@@ -50,6 +50,7 @@ TEST_CASE("completion signals are decremented, and interrupt where they ask for 
   CHECK(bench.value(without) == -1);
   REQUIRE(bench.events(QueueEvent::signal).size() == 2);
   CHECK(bench.events(QueueEvent::signal).back().event_id == 43);
+  CHECK(bench.memory.get(0) == 0);  // address 0 is no mailbox
 }
 
 TEST_CASE("barrier-AND waits for all its signals, barrier-OR for one", "[packet][PKT-02]") {
