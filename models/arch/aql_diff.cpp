@@ -29,6 +29,11 @@ class HalfWords {
   std::uint32_t used_ = 0;
 };
 
+bool holds(DiffOf of, std::uint32_t field, std::uint64_t value) {
+  const std::uint32_t bits = bits_of_field(of, field);
+  return bits == 64 || value >> bits == 0;
+}
+
 std::uint64_t take_value(HalfWords& from, std::uint32_t half_words) {
   std::uint64_t value = 0;
   for (std::uint32_t i = 0; i < half_words; ++i) value |= std::uint64_t{from.next()} << (16 * i);
@@ -58,8 +63,7 @@ HsaResult take_diff(HalfWords& from, const DiffFormat& format, WrittenDiff& diff
   for (std::uint32_t field = 0; field < kDispatchFields; ++field) {
     if (!diff.has(field)) continue;
     diff.values[field] = take_value(from, half_words_of(format.of, field));
-    const std::uint32_t bits = bits_of_field(format.of, field);
-    if (bits < 64 && diff.values[field] >> bits != 0) return bad_format(Reason::wide_value);
+    if (!holds(format.of, field, diff.values[field])) return bad_format(Reason::wide_value);
   }
   return {};
 }
@@ -165,7 +169,9 @@ bool append(CondensedPacket& packet, std::uint32_t& used, const DiffFormat& form
                "a diff that no packet can say");
   std::uint32_t needed = format.header_half_words();
   for (std::uint32_t field = 0; field < kDispatchFields; ++field) {
-    if (diff.has(field)) needed += half_words_of(format.of, field);
+    if (!diff.has(field)) continue;
+    HEDDLE_CHECK(holds(format.of, field, diff.values[field]), "a value that its field is too narrow for");
+    needed += half_words_of(format.of, field);
   }
   if (used + needed > kDiffValues || packet.kernels == 255) return false;
   const auto put = [&](std::uint64_t value, std::uint32_t half_words) {

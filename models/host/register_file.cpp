@@ -271,6 +271,7 @@ void RegisterFile::reset() {
   values_.at(Id::clock_mhz) = identity_.clock_mhz;
   values_.at(Id::clock_period) = identity_.clock_period;
   values_.at(Id::doorbell_page) = identity_.doorbell_page;
+  values_.at(Id::packet_format) = identity_.packet_format;
   values_.at(Id::threads_limit) = identity_.limits.max_threads_per_cta;
   values_.at(Id::shared_limit) = identity_.limits.max_shared_per_cta;
   events_.clear();

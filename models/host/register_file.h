@@ -158,7 +158,8 @@ struct DeviceIdentity {
   std::uint32_t clock_mhz = 0;
   std::uint32_t clock_period = 0;  // ps
   std::uint32_t doorbell_page = kLeastDoorbellPage;
-  std::uint32_t host_windows = 0;  // that there is room for
+  std::uint32_t packet_format = 0;  // as PACKET_FORMAT has it
+  std::uint32_t host_windows = 0;   // that there is room for
   arch::SmLimits limits;
 };
 

@@ -75,6 +75,15 @@ constexpr std::array<RegisterField, 2> kWindowRightsBits{{
     {"READ", 0, 1, "the subcontext may read there"},
     {"WRITE", 1, 1, "it may write there; atomics take both"},
 }};
+constexpr std::array<RegisterField, 6> kPacketFormatBits{{
+    {"ENTRIES", 0, 8, "entries of a reference state table"},
+    {"REFERENCE_BITS", kPacketReferenceBit, 4, "of a diff's header, that name an entry"},
+    {"VECTOR_BITS", kPacketVectorBit, 5, "of a diff's header, that say which fields differ"},
+    {"STORED", kPacketStoredBit, 1, "diffs are of the stored information; 0: of the fields of packets"},
+    {"SHARED_TABLE", kPacketSharedTableBit, 1, "all queues share a reference state table; 0: each has its own"},
+    {"OVERLAP", kPacketOverlapBit, 1,
+     "a kernel of a condensed packet waits for those before it only if it has the barrier bit; 0: always"},
+}};
 constexpr std::array<RegisterField, 2> kAgentBits{{
     {"WAITING", 0, 8, "packets that wait for AGENT_TAKE; AGENT_INDEX and AGENT_PACKET show the first"},
     {"TAKEN", kAgentsTakenBit, 8, "packets that have been taken, and wait for AGENT_DONE"},
@@ -90,6 +99,7 @@ constexpr RegisterFields kTpcFields = fields("SHARE_TPC", kTpcBits);
 constexpr RegisterFields kExtentFields = fields("EXTENTS", kExtentBits);
 constexpr RegisterFields kQueryMemoryFields = fields("QUERY_MEMORY", kQueryMemoryBits);
 constexpr RegisterFields kWindowRightsFields = fields("WINDOW_RIGHTS", kWindowRightsBits);
+constexpr RegisterFields kPacketFormatFields = fields("PACKET_FORMAT", kPacketFormatBits);
 constexpr RegisterFields kAgentFields = fields("AGENT_STATE", kAgentBits);
 
 template <class E>
@@ -246,8 +256,8 @@ constexpr Register plain(Id id, const char* name, std::uint32_t offset, std::uin
   return {id, name, offset, bytes, access, reset, false, Array::none, 1, 0, 1, of, list, description};
 }
 constexpr Register of_machine(Id id, const char* name, std::uint32_t offset, std::uint8_t bytes,
-                              const char* description) {
-  return {id, name, offset, bytes, Access::ro, 0, true, Array::none, 1, 0, 1, nullptr, nullptr, description};
+                              const char* description, const RegisterFields* of = nullptr) {
+  return {id, name, offset, bytes, Access::ro, 0, true, Array::none, 1, 0, 1, of, nullptr, description};
 }
 constexpr Register channel(Id id, const char* name, std::uint32_t offset, std::uint8_t bytes, Access access,
                            const char* description, const RegisterFields* of = nullptr,
@@ -296,6 +306,8 @@ constexpr std::array kRegisters{
     plain(Id::timestamp_rate, "TIMESTAMP_RATE", 0x058, 8, Access::ro, kTimestampRate, "ticks in a second"),
     of_machine(Id::doorbell_page, "DOORBELL_PAGE", 0x08C, 4,
                "bytes of a page of doorbells: that of queue q of subcontext s is at DOORBELL + s * DOORBELL_PAGE"),
+    of_machine(Id::packet_format, "PACKET_FORMAT", 0x15C, 4, "what condensed packets have to be written for",
+               &kPacketFormatFields),
     // Interrupts.
     plain(Id::int_status, "INT_STATUS", 0x040, 4, Access::w1c, 0,
           "what has happened; the interrupt is high while a bit is set that INT_MASK has too", &kIntFields),

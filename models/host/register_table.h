@@ -29,7 +29,13 @@ constexpr std::uint32_t doorbell_at(std::uint32_t queue, std::uint32_t page, std
 constexpr std::uint32_t bar0_bytes(std::uint32_t page_bytes) { return kDoorbellBase + kDoorbellPages * page_bytes; }
 
 constexpr std::uint32_t kMagic = 0x4C44'4548;  // "HEDL"
-constexpr std::uint32_t kVersion = 0x0002'0000;
+constexpr std::uint32_t kVersion = 0x0002'0001;
+// Bits of PACKET_FORMAT.
+constexpr std::uint32_t kPacketReferenceBit = 8;
+constexpr std::uint32_t kPacketVectorBit = 12;
+constexpr std::uint32_t kPacketStoredBit = 20;
+constexpr std::uint32_t kPacketSharedTableBit = 21;
+constexpr std::uint32_t kPacketOverlapBit = 22;
 constexpr std::uint32_t kAbsent = 0xFFFF'FFFF;  // what a register holds that has no value: no queue, no engine, not set
 
 enum class RegisterAccess : std::uint8_t {
@@ -83,6 +89,7 @@ enum class RegisterId : std::uint8_t {
   timestamp,
   timestamp_rate,
   doorbell_page,
+  packet_format,
   int_status,
   int_mask,
   int_set,

@@ -261,10 +261,15 @@ void Decoder::go_on(Packet& packet) {
   wait_for_turn(packet, Phase::checks);
 }
 
-// What can be done only when everything has been read: kernel objects come in, and the rules that look at what is not
-// from a table entry. Those for fields of dispatch packets have been checked before.
-PacketWork Decoder::work_left(const Packet& packet) {
+// What can be done only when everything has been read: kernel objects and table entries from memory come in, and the
+// rules that look at what is not from a table entry on the chip. Those for fields of dispatch packets have been checked
+// before.
+PacketWork Decoder::work_left(const Packet& packet) const {
   PacketWork work;
+  const bool entries_come_in = packet.entries != nullptr && params().table == TablePlace::memory;
+  for (std::uint32_t entry = 0; entries_come_in && entry < packet.entries->size(); ++entry) {
+    if (packet.entries->valid(entry)) work += work_of_entry();
+  }
   for (std::uint32_t i = 0; i < packet.kernels.size(); ++i) {
     const Kernel& kernel = packet.kernels[i];
     if (kernel.reads_object && first_reader(packet, kernel.fields.kernel_object) == i) {

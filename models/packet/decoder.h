@@ -1,6 +1,7 @@
 // Stage 2 of the packet processor: the decoder that all queues share. It takes the head of one queue at a time (PKT-10)
 // apart, reads the table entries and kernel objects that it names, with code that software has brought, and, when they
-// are there, checks the packet (PKT-09). What a table entry vouches for is neither read nor checked again (PKT-05).
+// are there, checks the packet (PKT-09). What a table entry on the chip vouches for is neither read nor checked again
+// (PKT-05).
 #pragma once
 
 #include <cstdint>
@@ -98,7 +99,7 @@ class Decoder final : public PipelineStage, public EntryListener {
   arch::HsaResult take_object(Packet& packet, const MemoryAnswer& answer);
   arch::HsaResult take_code(Packet& packet, const MemoryAnswer& answer);
   void go_on(Packet& packet);
-  static PacketWork work_left(const Packet& packet);
+  PacketWork work_left(const Packet& packet) const;
   void conclude(Packet& packet);
   arch::HsaResult validate(Packet& packet);
 

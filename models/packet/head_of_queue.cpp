@@ -37,6 +37,11 @@ bool HeadOfQueue::held_back(std::uint32_t queue, const QueueCore& ring) {
   return look.state != Look::State::no_barrier;
 }
 
+bool HeadOfQueue::asks(std::uint32_t queue) const {
+  const Look& look = looks_[queue];
+  return look.state == Look::State::asked && look.index == to_.reader.ring(queue).front_index();
+}
+
 void HeadOfQueue::scopes_read(std::uint32_t queue, std::uint64_t ticket, std::uint8_t scopes) {
   Look& look = looks_[queue];
   if (look.ticket != ticket) return;  // of another packet
@@ -113,7 +118,8 @@ void HeadOfQueue::retire(Packet& packet) {
 const char* HeadOfQueue::wait_reason(std::uint32_t queue) const {
   if (!context_.queues.active(queue)) return nullptr;
   const Packet* packet = heads_[queue];
-  return packet == nullptr ? to_.reader.wait_reason(queue) : wait_text(packet->phase);
+  if (packet != nullptr) return wait_text(packet->phase);
+  return asks(queue) ? "table entry" : to_.reader.wait_reason(queue);
 }
 
 void HeadOfQueue::collect_waits(WaitGraph& graph, const Packet& packet) const {
@@ -134,7 +140,9 @@ void HeadOfQueue::collect_waits(WaitGraph& graph, std::uint32_t queue) const {
   if (heads_[queue] != nullptr) return;
   const QueueCore::Fetched* front = ring.front();
   if (front == nullptr) return;
-  if (front->slot == QueueCore::Slot::published) {
+  if (asks(queue)) {
+    graph.add(next, "its table entry says whether it waits, so for an answer from", "the reference state table");
+  } else if (front->slot == QueueCore::Slot::published) {
     graph.add(next, "its barrier bit is set, so for", name(ring.oldest()));
   } else if (to_.reader.awaits_producer(queue)) {
     graph.add(next, "the doorbell has told of it, but its header is invalid, for", "the host");

@@ -62,6 +62,8 @@ class HeadOfQueue final : public RingListener, public RetireListener, public Que
     State state = State::none;
   };
 
+  // The entry has been asked whether the next packet waits.
+  bool asks(std::uint32_t queue) const;
   bool held_back(std::uint32_t queue, const QueueCore& ring);
   void begin(std::uint32_t queue);
   void drop(std::uint32_t queue);

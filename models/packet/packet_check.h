@@ -62,7 +62,6 @@ class KernelValidator {
   // `shape` becomes what fields and object ask for together.
   arch::HsaResult validate(const arch::DispatchFields& fields, const arch::KernelObject& object,
                            std::uint8_t subcontext, arch::KernelShape& shape, FieldSet changed = kAllFields);
-  const arch::SmLimits& limits() const { return limits_; }
   void reset() { answers_.clear(); }
 
  private:

@@ -47,9 +47,12 @@ struct PacketStats : StatGroup {
   Counter& fences = counter("fences", "fences", "releases at system scope: all slices wrote back");
   // What the costs of packets are counted in (PKT-08).
   Counter& work_bytes =
-      counter("work.bytes", "bytes", "bytes of packets, kernel objects, dispatches and signals that moved in or out");
+      counter("work.bytes", "bytes",
+              "bytes of packets, kernel objects, table entries in memory, dispatches and signals that moved in or out");
   Counter& work_half_words = counter("work.half_words", "half-words", "half-words of condensed packets taken apart");
   Counter& work_checks = counter("work.checks", "rules", "rules checked for fields and kernel objects");
+  Counter& work_steps =
+      counter("work.steps", "steps", "steps that this took: those begun count, for each job and each kind of work");
   Counter& objects = counter("objects", "reads", "reads of kernel objects");
   Counter& codes = counter("codes", "reads", "reads of code that software has brought, with its kernel object");
   Counter& code_bytes = counter("code_bytes", "bytes", "bytes of such code");
@@ -246,6 +249,7 @@ class PipelineStage : public Stage, public EventHandler {
     stats().work_bytes.add(work.bytes);
     stats().work_half_words.add(work.half_words);
     stats().work_checks.add(work.checks);
+    stats().work_steps.add(context_.circuit.steps(work));
     return has_costs(timebase().mode()) ? context_.circuit.spend(now(), work) : 0;
   }
   // Time passes between looks in all modes: the machine would never get on otherwise.

@@ -17,6 +17,7 @@ std::uint64_t times(std::uint64_t amount, std::uint64_t rate) { return (amount +
 
 PacketWork work_of_packet() { return {arch::kPacketBytes, 0, 0}; }
 PacketWork work_of_object() { return {arch::kKernelObjectBytes, 0, 0}; }
+PacketWork work_of_entry() { return {kEntryBytes, 0, checks_of_fields(kAllFields) + checks_with_object(kAllFields)}; }
 PacketWork work_of_code(std::uint64_t bytes) { return {bytes, 0, 0}; }
 PacketWork work_of_half_words(std::uint64_t count) { return {0, count, 0}; }
 PacketWork work_of_checks(std::uint64_t rules) { return {0, 0, rules}; }
@@ -54,9 +55,11 @@ Cycle PacketCircuit::spend(Cycle now, const PacketWork& work) {
   return free_ - now;
 }
 
-DecodeCosts decode_costs(const PacketParams& params, double cycle_ns) {
+DecodeCosts decode_costs(const PacketParams& params, double cycle_ns, double memory_ns) {
   const WorkRates rates(params, cycle_ns);
+  const bool on_chip = params.table == TablePlace::scratch;
   const auto access = [&](std::uint64_t bits) {
+    if (!on_chip) return memory_ns;
     return static_cast<double>(times(bits, params.table_bits) + params.table_latency) * cycle_ns;
   };
   DecodeCosts costs;
@@ -71,6 +74,7 @@ DecodeCosts decode_costs(const PacketParams& params, double cycle_ns) {
   PacketWork diff =
       work_of_half_words(params.diff_format().header_half_words() + arch::half_words_of(params.diff, kArgumentsField));
   diff += work_of_checks(checks_of_fields(FieldSet{1} << kArgumentsField));
+  if (!on_chip) diff += work_of_entry();
   costs.diff = rates.ns(diff) + access(kEntryBits) - access(0);
   return costs;
 }

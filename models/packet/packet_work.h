@@ -3,7 +3,7 @@
 // The packet processor does one step after another. In a step it moves step_bytes in or out, takes step_half_words of a
 // condensed packet apart, or checks step_checks rules. A kernel that is written as a difference from a table entry
 // needs none of what the entry has been through already: no bytes of its kernel object, and rules only for what
-// differs.
+// differs; but where tables lie in memory the entry itself comes in and is checked as a whole.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,10 @@ constexpr std::uint32_t kCleanUpBytes = 17;
 // And what it writes for a signal: address and operand.
 constexpr std::uint32_t kSignalBytes = 16;
 
-PacketWork work_of_packet();                         // 64 bytes, into the processor
-PacketWork work_of_object();                         // a kernel object
+PacketWork work_of_packet();  // 64 bytes, into the processor
+PacketWork work_of_object();  // a kernel object
+// A table entry that comes from memory: its bytes, and all rules, since nobody vouches for what lies there.
+PacketWork work_of_entry();
 PacketWork work_of_code(std::uint64_t bytes);        // that software has brought, with its kernel object
 PacketWork work_of_half_words(std::uint64_t count);  // of a condensed packet
 PacketWork work_of_checks(std::uint64_t rules);
@@ -76,6 +78,7 @@ class PacketCircuit {
 
   // Cycles from `now` until the work is done, if work takes time.
   Cycle spend(Cycle now, const PacketWork& work);
+  std::uint64_t steps(const PacketWork& work) const { return rates_.steps(work); }
   void reset() { free_ = 0; }
 
  private:
@@ -85,14 +88,15 @@ class PacketCircuit {
   Cycle free_ = 0;
 };
 
-// What a packet of one kernel costs until its dispatch: nanoseconds of the processor, without any memory. For whoever
-// chooses between packets before they are there.
+// What a packet of one kernel costs until its dispatch: nanoseconds of the processor, without any memory but that of
+// the tables. For whoever chooses between packets before they are there.
 struct DecodeCosts {
   double plain = 0;
   double reference = 0;
   double condensed = 0;  // once
   double diff = 0;       // and for a kernel of it, in which arguments differ
 };
-DecodeCosts decode_costs(const PacketParams& params, double cycle_ns);
+// `memory_ns`: an access to device memory, which a table in memory takes.
+DecodeCosts decode_costs(const PacketParams& params, double cycle_ns, double memory_ns);
 
 }  // namespace heddle::packet

@@ -25,6 +25,7 @@ ReferenceBuffer::ReferenceBuffer(const StageContext& context, const Neighbours& 
 ReferenceBuffer::Table ReferenceBuffer::empty_table() const {
   Table table;
   table.entries = ReferenceTable(on_chip() ? params().entries : 0);
+  table.turns.resize(on_chip() ? 0 : params().entries);
   return table;
 }
 
@@ -39,7 +40,7 @@ void ReferenceBuffer::open(std::uint32_t queue) {
   }
   if (!own && table.emptied) return;
   table.emptied = true;
-  table.clearing = params().entries;
+  table.clearing += params().entries;  // some may be under way, if others of them have failed
   constexpr std::array<std::uint8_t, kEntryHeadBytes> kNothing{};
   for (std::uint32_t entry = 0; entry < params().entries; ++entry) {
     memory().write_own(address(number, entry), kNothing.data(), kEntryHeadBytes,
@@ -58,29 +59,22 @@ void ReferenceBuffer::cleared(const MemoryAnswer& answer) {
   if (table.clearing > 0) return;
   std::deque<std::uint32_t> waiting;
   std::swap(waiting, table.waiting);
-  for (const std::uint32_t number : waiting) {
-    const Access& access = accesses_[number];
-    if (access.kind == Kind::scopes || packets().find(access.packet) != nullptr) {
-      enter_memory(number);
-    } else {
-      accesses_.give_back(number);  // the packet has been dropped in the meantime
-    }
-  }
+  for (const std::uint32_t number : waiting) enter_memory(number);
 }
 
 void ReferenceBuffer::read(Packet& packet, std::uint32_t entry) {
   stats().table_reads.add();
-  enter({Kind::read, packet.queue, packet.index, packet.reference(), entry, {}, 0, true, {}});
+  enter({Kind::read, packet.queue, packet.reference(), entry, {}, 0, true, {}});
 }
 
 void ReferenceBuffer::write(Packet& packet, std::uint32_t entry, const StoredKernel& kernel) {
   stats().table_writes.add();
-  enter({Kind::write, packet.queue, packet.index, packet.reference(), entry, kernel, 0, true, {}});
+  enter({Kind::write, packet.queue, packet.reference(), entry, kernel, 0, true, {}});
 }
 
 void ReferenceBuffer::read_scopes(std::uint32_t queue, std::uint32_t entry, std::uint64_t ticket) {
   stats().table_scopes.add();
-  enter({Kind::scopes, queue, 0, ticket, entry, {}, 0, true, {}});
+  enter({Kind::scopes, queue, ticket, entry, {}, 0, true, {}});
 }
 
 void ReferenceBuffer::enter(Access access) {
@@ -101,15 +95,42 @@ void ReferenceBuffer::enter_chip(std::uint32_t number) {
   const Cycle begin = std::max(now(), port_free_);
   stats().table_wait.add(begin - now());
   port_free_ = begin + taken;
-  schedule(port_free_ - now() + timebase().cost(params().table_latency), kDone, std::uint64_t{resets_} << 32 | number);
+  later(port_free_ - now() + timebase().cost(params().table_latency), kDone, number);
+}
+
+void ReferenceBuffer::later(Cycle cycles, Event event, std::uint32_t number) {
+  schedule(cycles, event, std::uint64_t{resets_} << 32 | number);
 }
 
 void ReferenceBuffer::enter_memory(std::uint32_t number) {
+  const Access& access = accesses_[number];
+  const std::uint32_t table = table_of(access.queue);
+  if (!tables_[table].emptied) return later(0, kRefused, number);
+  tables_[table].turns[access.entry].ask({number, access.kind == Kind::write});
+  begin_next(table, access.entry);
+}
+
+void ReferenceBuffer::begin_next(std::uint32_t table, std::uint32_t entry) {
+  EntryTurns& turns = tables_[table].turns[entry];
+  while (const auto number = turns.begin()) {
+    if (wanted(accesses_[*number])) {
+      move_lines(*number);
+    } else {
+      accesses_.give_back(*number);
+      turns.end();
+    }
+  }
+}
+
+// Its packet may have been dropped while it waited.
+bool ReferenceBuffer::wanted(const Access& access) const {
+  return access.kind == Kind::scopes || packets().find(access.packet) != nullptr;
+}
+
+void ReferenceBuffer::move_lines(std::uint32_t number) {
   Access& access = accesses_[number];
   const std::uint64_t at = address(table_of(access.queue), access.entry);
-  const auto tag = [&](Use use, std::uint32_t line) {
-    return MemoryTag{use, access.queue, number, resets_, line, access.index};
-  };
+  const auto tag = [&](Use use, std::uint32_t line) { return MemoryTag{use, access.queue, number, 0, line, 0}; };
   if (access.kind == Kind::scopes) {
     access.missing = 1;
     memory().read_own(at, kEntryHeadBytes, tag(Use::table_read, 0));
@@ -142,15 +163,19 @@ void ReferenceBuffer::line_moved(const MemoryAnswer& answer) {
   if (--access.missing > 0) return;
   const Access done = std::move(access);
   accesses_.give_back(answer.tag.slot);
+  const std::uint32_t table = table_of(done.queue);
+  tables_[table].turns[done.entry].end();
+  begin_next(table, done.entry);
   finish_memory(done);
 }
 
-void ReferenceBuffer::on_event(std::uint32_t, std::uint64_t argument) {
+void ReferenceBuffer::on_event(std::uint32_t kind, std::uint64_t argument) {
   if (argument >> 32 != resets_) return;
   const auto number = static_cast<std::uint32_t>(argument);
   const Access done = std::move(accesses_[number]);
   accesses_.give_back(number);
-  finish_chip(done);
+  if (kind == kDone) return finish_chip(done);
+  tell(done, {HsaStatus::error, arch::Reason::table_unwritable}, {});
 }
 
 void ReferenceBuffer::finish_chip(const Access& access) {

@@ -3,12 +3,14 @@
 //
 // On the chip they share a memory with one port: an access takes it for entry bits over table_bits, one after another,
 // whichever queue it is for. In device memory the chip keeps nothing of them, not even which entries are there: an
-// entry is two lines at a physical address, which no process can map, and a table is emptied by writing.
+// entry is two lines at a physical address, which no process can map, and a table is emptied by writing. The lines go
+// to memory as two requests, so accesses to one entry, from whichever queues, take turns.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "common/index_pool.h"
@@ -39,6 +41,36 @@ class ScopesListener {
   ~ScopesListener() = default;
 };
 
+// Turns at one entry in memory: reads go together, a write goes alone, and they begin in the order in which they came.
+class EntryTurns {
+ public:
+  struct Access {
+    std::uint32_t number = 0;
+    bool writes = false;
+  };
+
+  void ask(const Access& access) { waiting_.push_back(access); }
+  // The number of the next one that may begin, which it has then; nothing if none may.
+  std::optional<std::uint32_t> begin() {
+    if (waiting_.empty() || writes_ || (waiting_.front().writes && under_way_ > 0)) return std::nullopt;
+    const Access next = waiting_.front();
+    waiting_.pop_front();
+    ++under_way_;
+    writes_ = next.writes;
+    return next.number;
+  }
+  // One that has begun has ended.
+  void end() {
+    --under_way_;
+    writes_ = false;
+  }
+
+ private:
+  std::deque<Access> waiting_;
+  std::uint32_t under_way_ = 0;
+  bool writes_ = false;
+};
+
 class ReferenceBuffer final : public PipelineStage {
  public:
   struct Neighbours {
@@ -54,7 +86,8 @@ class ReferenceBuffer final : public PipelineStage {
   // The queue is opened: a table of its own is empty then.
   void open(std::uint32_t queue);
   // Answers come later, in the order of the requests on the chip, in any from memory; none for a packet that is gone by
-  // then, and a write of such a packet changes nothing on the chip.
+  // then, and a write of such a packet changes nothing if it has not begun. A table in memory that could not be emptied
+  // is not used: table_unwritable, until a queue that is opened empties it.
   void read(Packet& packet, std::uint32_t entry);
   void write(Packet& packet, std::uint32_t entry, const StoredKernel& kernel);
   void read_scopes(std::uint32_t queue, std::uint32_t entry, std::uint64_t ticket);
@@ -64,12 +97,12 @@ class ReferenceBuffer final : public PipelineStage {
   void reset();
 
  private:
-  enum Event : std::uint32_t { kDone };  // argument: an access, and the number of the reset in the upper half
+  // Argument: an access, and the number of the reset in the upper half.
+  enum Event : std::uint32_t { kDone, kRefused };
   enum class Kind : std::uint8_t { read, write, scopes };
   struct Access {
     Kind kind = Kind::read;
     std::uint32_t queue = 0;
-    std::uint64_t index = 0;   // of the packet
     std::uint64_t packet = 0;  // Packet::reference(); of scopes: the ticket
     std::uint32_t entry = 0;
     StoredKernel kernel;  // that is written
@@ -79,10 +112,12 @@ class ReferenceBuffer final : public PipelineStage {
     EntryBytes bytes{};
   };
   struct Table {
-    ReferenceTable entries;             // on the chip
-    bool emptied = false;               // in memory: since the last reset
-    std::uint32_t clearing = 0;         // in memory: entries that are being emptied
+    ReferenceTable entries;  // on the chip
+    // In memory.
+    bool emptied = false;               // since the last reset
+    std::uint32_t clearing = 0;         // entries that are being emptied
     std::deque<std::uint32_t> waiting;  // accesses until that is done
+    std::vector<EntryTurns> turns;      // by entry
   };
 
   std::uint32_t table_of(std::uint32_t queue) const { return params().table_owner == TableOwner::queue ? queue : 0; }
@@ -94,6 +129,10 @@ class ReferenceBuffer final : public PipelineStage {
   void enter(Access access);
   void enter_chip(std::uint32_t number);
   void enter_memory(std::uint32_t number);
+  void begin_next(std::uint32_t table, std::uint32_t entry);
+  void move_lines(std::uint32_t number);
+  bool wanted(const Access& access) const;
+  void later(Cycle cycles, Event event, std::uint32_t number);
   void line_moved(const MemoryAnswer& answer);
   void cleared(const MemoryAnswer& answer);
   void finish_chip(const Access& access);

@@ -157,7 +157,6 @@ HsaResult expand_one(const WrittenDiff& diff, DiffOf of, const ReferenceTable& t
   kernel.acquire = first || own_scopes ? scopes.acquire : std::min(scopes.acquire, arch::FenceScope::agent);
   if (last || own_scopes) kernel.release = scopes.release;
   if (last || diff.has(kSignalField)) kernel.signal = fields.completion_signal;
-  kernel.reference = diff.reference;
   return {};
 }
 

@@ -113,7 +113,6 @@ struct CondensedKernel {
   arch::FenceScope acquire = arch::FenceScope::none;  // of a later one without own scopes: agent at most
   arch::FenceScope release = arch::FenceScope::none;  // the last one's, and that of one whose diff asks for it
   std::uint64_t signal = 0;                           // the last one's, and that of one whose diff has it
-  std::uint32_t reference = 0;
 };
 struct CondensedKernels {
   arch::HsaResult result;

@@ -80,6 +80,12 @@ void heddle_stored_of(struct heddle_stored* stored, const struct heddle_dispatch
   values[12] = dispatch->completion_signal;
 }
 
+/* Scopes, the first field of both kinds, have a byte of their half-word. */
+static bool field_holds(const uint8_t* widths, unsigned field, uint64_t value) {
+  const unsigned bits = field == HEDDLE_FIELD_SCOPES ? 8u : 16u * widths[field];
+  return bits == 64 || value >> bits == 0;
+}
+
 /* What of a kernel object no field of the stored information has. */
 static bool same_rest(const struct heddle_kernel_object* a, const struct heddle_kernel_object* b) {
   if (a->code_bytes != b->code_bytes || (a->code_bytes != 0 && a->code != b->code)) return false;
@@ -111,8 +117,7 @@ bool heddle_stored_different(const struct heddle_stored* wanted, const struct he
   if ((different & sizes) != 0 && !whole) return false;
   /* A field has 16 bits where the packet and the object have more. */
   for (unsigned field = 0; field < HEDDLE_DISPATCH_FIELDS; ++field) {
-    const bool fits = kStoredWidths[field] == 4 || wanted->values[field] >> 16 * kStoredWidths[field] == 0;
-    if ((different >> field & 1) != 0 && !fits) return false;
+    if ((different >> field & 1) != 0 && !field_holds(kStoredWidths, field, wanted->values[field])) return false;
   }
   *vector = (uint16_t)different;
   return true;
@@ -142,7 +147,10 @@ enum heddle_status heddle_condensed_init_as(struct heddle_condensed* condensed,
   condensed->format = filled_in(format);
   condensed->kernels = 0;
   condensed->half_words = 0;
-  return condensed->format.reference_bits <= 8 && condensed->format.vector_bits <= 24 ? HEDDLE_OK : HEDDLE_INVALID;
+  if (condensed->format.reference_bits <= 8 && condensed->format.vector_bits <= 24) return HEDDLE_OK;
+  const struct heddle_diff_format text = {0, 0, false};
+  condensed->format = filled_in(&text);
+  return HEDDLE_INVALID;
 }
 
 /* `widths`: half-words by field. */
@@ -154,7 +162,9 @@ static enum heddle_status append(struct heddle_condensed* condensed, unsigned en
   if (vector >> HEDDLE_DISPATCH_FIELDS != 0 || (uint32_t)vector >> format->vector_bits != 0) return HEDDLE_INVALID;
   unsigned half_words = header;
   for (unsigned field = 0; field < HEDDLE_DISPATCH_FIELDS; ++field) {
-    half_words += (vector >> field & 1) != 0 ? widths[field] : 0u;
+    if ((vector >> field & 1) == 0) continue;
+    if (!field_holds(widths, field, values[field])) return HEDDLE_INVALID;
+    half_words += widths[field];
   }
   if (condensed->half_words + half_words > HEDDLE_DIFF_VALUES) return HEDDLE_FULL;
   uint8_t* to = condensed->packet.bytes + 2 + 2 * condensed->half_words;

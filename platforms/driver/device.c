@@ -22,6 +22,20 @@ enum heddle_status heddle_device_open(struct heddle_device* device, const struct
                         heddle_read32(device, HEDDLE_REG_SHARED_LIMIT, &device->shared_limit));
 }
 
+enum heddle_status heddle_device_packets(const struct heddle_device* device, struct heddle_packet_setup* setup) {
+  if ((device->version & HEDDLE_VERSION_MINOR_MASK) == 0) return HEDDLE_VERSION;
+  uint32_t bits = 0;
+  if (!heddle_read32(device, HEDDLE_REG_PACKET_FORMAT, &bits)) return HEDDLE_BUS;
+  setup->table_entries = (bits & HEDDLE_PACKET_FORMAT_ENTRIES_MASK) >> HEDDLE_PACKET_FORMAT_ENTRIES_SHIFT;
+  setup->format.reference_bits =
+      (bits & HEDDLE_PACKET_FORMAT_REFERENCE_BITS_MASK) >> HEDDLE_PACKET_FORMAT_REFERENCE_BITS_SHIFT;
+  setup->format.vector_bits = (bits & HEDDLE_PACKET_FORMAT_VECTOR_BITS_MASK) >> HEDDLE_PACKET_FORMAT_VECTOR_BITS_SHIFT;
+  setup->format.stored = (bits & HEDDLE_PACKET_FORMAT_STORED_MASK) != 0;
+  setup->shared_table = (bits & HEDDLE_PACKET_FORMAT_SHARED_TABLE_MASK) != 0;
+  setup->overlap = (bits & HEDDLE_PACKET_FORMAT_OVERLAP_MASK) != 0;
+  return HEDDLE_OK;
+}
+
 enum heddle_status heddle_device_timestamp(const struct heddle_device* device, uint64_t* ticks) {
   return heddle_checked(heddle_read64(device, HEDDLE_REG_TIMESTAMP, ticks));
 }
@@ -124,8 +138,8 @@ enum heddle_status heddle_window_open(const struct heddle_device* device, const 
   }
   uint32_t before = 0;
   uint32_t after = 0;
-  const uint32_t rights = (window->reads ? HEDDLE_WINDOW_RIGHTS_READ_MASK : 0) |
-                          (window->writes ? HEDDLE_WINDOW_RIGHTS_WRITE_MASK : 0);
+  const uint32_t rights =
+      (window->reads ? HEDDLE_WINDOW_RIGHTS_READ_MASK : 0) | (window->writes ? HEDDLE_WINDOW_RIGHTS_WRITE_MASK : 0);
   if (!heddle_read32(device, HEDDLE_REG_WINDOW_COUNT, &before) ||
       !heddle_write64(device, HEDDLE_REG_WINDOW_ADDRESS, window->address) ||
       !heddle_write64(device, HEDDLE_REG_WINDOW_BYTES, window->bytes) ||

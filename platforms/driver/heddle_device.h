@@ -66,6 +66,15 @@ struct heddle_device {
 enum heddle_status heddle_device_open(struct heddle_device* device, const struct heddle_bus* bus);
 /* Now, in ticks: the clock of the time stamps of signals. */
 enum heddle_status heddle_device_timestamp(const struct heddle_device* device, uint64_t* ticks);
+/* How the device's packet processor is made, for packets that depend on it. */
+struct heddle_packet_setup {
+  struct heddle_diff_format format; /* of condensed packets */
+  unsigned table_entries;           /* that a reference state table has */
+  bool shared_table;                /* one for all queues, and not one for each */
+  bool overlap;                     /* kernels of a condensed packet overlap, as their barrier bits let them */
+};
+/* HEDDLE_VERSION: the device is older than the register that says so; HEDDLE_BUS. */
+enum heddle_status heddle_device_packets(const struct heddle_device* device, struct heddle_packet_setup* setup);
 /* Interrupts: bits are HEDDLE_INT_*_MASK. `status` has those that are pending, masked or not. */
 enum heddle_status heddle_device_interrupts(const struct heddle_device* device, uint32_t* status);
 /* The line goes up for pending bits that are in `mask`. */

@@ -190,11 +190,13 @@ struct heddle_condensed {
   unsigned half_words; /* that are taken, of HEDDLE_DIFF_VALUES */
 };
 void heddle_condensed_init(struct heddle_condensed* condensed);
-/* HEDDLE_INVALID: there is no such format. */
+/* HEDDLE_INVALID: there is no such format. The packet is empty then, and has that of heddle_condensed_init(). */
 enum heddle_status heddle_condensed_init_as(struct heddle_condensed* condensed,
                                             const struct heddle_diff_format* format);
 /* A kernel: table entry `entry`, with the fields of `vector` as `values` has them. HEDDLE_FULL: no room, and the packet
- * is as before. HEDDLE_INVALID: no such entry or field, or the format has fields of another kind. */
+ * is as before. HEDDLE_INVALID: no such entry or field, a value of `vector` that its field is too narrow for (a grid of
+ * 65,536 workgroups or more in y or z, where diffs are of stored information), or the format has fields of another
+ * kind; the packet is as before as well. */
 enum heddle_status heddle_condensed_append(struct heddle_condensed* condensed, unsigned entry, uint16_t vector,
                                            const struct heddle_dispatch* values);
 enum heddle_status heddle_condensed_append_stored(struct heddle_condensed* condensed, unsigned entry, uint16_t vector,

@@ -33,8 +33,8 @@ enum heddle_keep {
 struct heddle_kernel {
   struct heddle_dispatch dispatch;
   uint32_t keep; /* HEDDLE_KEEP_*, added */
-  /* What its kernel_object points to, where diffs are of the stored information; else it may be null. It must stay as
-   * long as a table has the kernel. */
+  /* What its kernel_object points to, where diffs are of the stored information; else it may be null. It must stay,
+   * and stay as it is, as long as a table has the kernel. */
   const struct heddle_kernel_object* object;
 };
 
@@ -64,13 +64,19 @@ struct heddle_plan_options {
 };
 
 /* What the table of a queue holds after all its packets. The caller owns it, clears it when the queue is opened, and
- * hands it from plan to plan: kernels of an earlier plan are then entries already. */
+ * hands it from plan to plan: kernels of an earlier plan are then entries already.
+ *
+ * The device has stored the contents of their kernel objects, and does not look at those again. Whoever writes another
+ * object to an address that a kernel of the table has clears the table, or lets it forget that address, before the next
+ * plan: the kernel of old would run. */
 struct heddle_table {
   uint32_t valid; /* bit = entry */
   struct heddle_dispatch entries[HEDDLE_MOST_ENTRIES];
   const struct heddle_kernel_object* objects[HEDDLE_MOST_ENTRIES]; /* as heddle_kernel has them */
 };
 void heddle_table_clear(struct heddle_table* table);
+/* Entries with that kernel object are not used any more, until another plan stores there. */
+void heddle_table_forget(struct heddle_table* table, uint64_t kernel_object);
 
 struct heddle_planned {
   struct heddle_packet packet;

@@ -7,7 +7,7 @@
 
 #define HEDDLE_BAR0_BYTES(page)                      (UINT32_C(0x10000) + 64u * (uint32_t)(page))  /* page: DOORBELL_PAGE */
 #define HEDDLE_DEVICE_MAGIC                          UINT32_C(0x4c444548)
-#define HEDDLE_REGISTER_VERSION                      UINT32_C(0x20000)
+#define HEDDLE_REGISTER_VERSION                      UINT32_C(0x20001)
 #define HEDDLE_MAX_QUEUES                            UINT32_C(64)
 #define HEDDLE_COPY_CHANNELS                         UINT32_C(4)
 #define HEDDLE_AGENT_WORDS                           UINT32_C(8)
@@ -30,6 +30,7 @@
 #define HEDDLE_REG_TIMESTAMP                         UINT32_C(0x38)  /* ro, 64 bits */
 #define HEDDLE_REG_TIMESTAMP_RATE                    UINT32_C(0x58)  /* ro, 64 bits */
 #define HEDDLE_REG_DOORBELL_PAGE                     UINT32_C(0x8c)  /* ro, 32 bits */
+#define HEDDLE_REG_PACKET_FORMAT                     UINT32_C(0x15c)  /* ro, 32 bits */
 
 /* Interrupts */
 #define HEDDLE_REG_INT_STATUS                        UINT32_C(0x40)  /* w1c, 32 bits */
@@ -149,6 +150,20 @@
 #define HEDDLE_VERSION_MINOR_MASK                    UINT32_C(0xffff)  /* goes up when registers are added */
 #define HEDDLE_VERSION_MAJOR_SHIFT                   16
 #define HEDDLE_VERSION_MAJOR_MASK                    UINT32_C(0xffff0000)  /* goes up when a driver has to change */
+
+/* Fields: PACKET_FORMAT */
+#define HEDDLE_PACKET_FORMAT_ENTRIES_SHIFT           0
+#define HEDDLE_PACKET_FORMAT_ENTRIES_MASK            UINT32_C(0xff)  /* entries of a reference state table */
+#define HEDDLE_PACKET_FORMAT_REFERENCE_BITS_SHIFT    8
+#define HEDDLE_PACKET_FORMAT_REFERENCE_BITS_MASK     UINT32_C(0xf00)  /* of a diff's header, that name an entry */
+#define HEDDLE_PACKET_FORMAT_VECTOR_BITS_SHIFT       12
+#define HEDDLE_PACKET_FORMAT_VECTOR_BITS_MASK        UINT32_C(0x1f000)  /* of a diff's header, that say which fields differ */
+#define HEDDLE_PACKET_FORMAT_STORED_SHIFT            20
+#define HEDDLE_PACKET_FORMAT_STORED_MASK             UINT32_C(0x100000)  /* diffs are of the stored information; 0: of the fields of packets */
+#define HEDDLE_PACKET_FORMAT_SHARED_TABLE_SHIFT      21
+#define HEDDLE_PACKET_FORMAT_SHARED_TABLE_MASK       UINT32_C(0x200000)  /* all queues share a reference state table; 0: each has its own */
+#define HEDDLE_PACKET_FORMAT_OVERLAP_SHIFT           22
+#define HEDDLE_PACKET_FORMAT_OVERLAP_MASK            UINT32_C(0x400000)  /* a kernel of a condensed packet waits for those before it only if it has the barrier bit; 0: always */
 
 /* Fields: INT */
 #define HEDDLE_INT_SIGNAL_SHIFT                      0

@@ -8,6 +8,14 @@
 
 void heddle_table_clear(struct heddle_table* table) { memset(table, 0, sizeof *table); }
 
+void heddle_table_forget(struct heddle_table* table, uint64_t kernel_object) {
+  for (unsigned entry = 0; entry < HEDDLE_MOST_ENTRIES; ++entry) {
+    if (table->entries[entry].kernel_object != kernel_object) continue;
+    table->valid &= ~(UINT32_C(1) << entry);
+    table->objects[entry] = NULL;
+  }
+}
+
 static bool fill_in(struct heddle_plan_options* options, const struct heddle_plan_options* given) {
   if (given == NULL) return false;
   *options = *given;
@@ -69,10 +77,22 @@ static uint64_t hash_of(const struct plan* plan, uint32_t id) {
   return hash;
 }
 
+/* Whether a diff of stored information has nothing to say of their objects. One address may have had two. */
+static bool have_same_objects(const struct plan* plan, uint32_t a, uint32_t b) {
+  if (!plan->options.format.stored || plan_object(plan, a) == plan_object(plan, b)) return true;
+  struct heddle_stored one, other;
+  uint16_t different = 0;
+  heddle_stored_of(&one, plan_fields(plan, a), plan_object(plan, a));
+  heddle_stored_of(&other, plan_fields(plan, a), plan_object(plan, b));
+  return heddle_stored_different(&one, plan_object(plan, a), &other, plan_object(plan, b), &different) &&
+         different == 0;
+}
+
 static bool are_same(const struct plan* plan, uint32_t a, uint32_t b) {
   const uint16_t scopes = 1u << HEDDLE_FIELD_SCOPES;
   return plan_scopes(plan, a) == plan_scopes(plan, b) &&
-         (heddle_fields_different(plan_fields(plan, a), plan_fields(plan, b)) & ~(unsigned)scopes) == 0;
+         (heddle_fields_different(plan_fields(plan, a), plan_fields(plan, b)) & ~(unsigned)scopes) == 0 &&
+         have_same_objects(plan, a, b);
 }
 
 static void find_same(const struct plan* plan, const struct plan_slots* slots, uint32_t* table) {

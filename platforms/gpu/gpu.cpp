@@ -53,6 +53,15 @@ constexpr std::uint32_t kFirstCopyClient = 3;  // then, with translation, the wa
 constexpr double kClockTolerance = 2e-3;
 constexpr double kClockAstray = 5e-2;  // from there on with a warning
 
+std::uint32_t packet_format_of(const packet::PacketParams& params) {
+  const auto flag = [](bool value, std::uint32_t bit) { return (value ? 1U : 0U) << bit; };
+  return params.entries | params.reference_bits << host::kPacketReferenceBit |
+         params.vector_bits << host::kPacketVectorBit |
+         flag(params.diff == arch::DiffOf::stored, host::kPacketStoredBit) |
+         flag(params.table_owner == packet::TableOwner::agent, host::kPacketSharedTableBit) |
+         flag(params.condensed == packet::CondensedOrder::overlap, host::kPacketOverlapBit);
+}
+
 host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& topology, const Clock& clock) {
   host::DeviceIdentity identity;
   identity.sms = topology.sms();
@@ -63,6 +72,7 @@ host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& 
   identity.clock_mhz = static_cast<std::uint32_t>(std::llround(params.machine.clock * 1e3));
   identity.clock_period = static_cast<std::uint32_t>(std::llround(clock.period().to_seconds() * 1e12));
   identity.doorbell_page = params.host.doorbell_page;
+  identity.packet_format = packet_format_of(params.packet);
   identity.host_windows = params.hub.host_windows;
   identity.limits = params.sm.limits;
   return identity;

@@ -174,6 +174,15 @@ void GpuParams::check() const {
                     machine.memory, cga_memory().bytes(), arch::kSubcontexts, cwd.memory_slots, gpc.cga_memory),
         "lower memory_slots or cga_memory, or raise memory");
   }
+  const bool tables_in_memory = packet.table == packet::TablePlace::memory;
+  if (tables_in_memory && packet::table_bytes(packet) > cga_memory().base) {
+    throw InputError(
+        fmt::format("gpu.memory is {} bytes, but reference state tables take {} (gpu.packet.table is memory) and the "
+                    "linear memories of CGAs {}",
+                    machine.memory, packet::table_bytes(packet), cga_memory().bytes()),
+        "raise memory, lower gpu.packet.queues or entries, set gpu.packet.table_owner to agent, or gpu.packet.table to "
+        "scratch");
+  }
   // Tasks of the host hold records while they wait for a slot, while they have one, and while they are evicted, of
   // which one at least is to be possible: what they launch needs records as well (TSK-15). One more is for the head of
   // a list.

@@ -24,7 +24,7 @@ std::uint32_t count_of(const std::vector<Job>& jobs) {
 heddle_plan_costs costs_of(const gpu::GpuParams& gpu, const SubmissionParams& host, workload::SignalFor signals) {
   const packet::PacketParams& p = gpu.packet;
   const double cycle = 1 / gpu.machine.clock;
-  const packet::DecodeCosts decode = packet::decode_costs(p, cycle);
+  const packet::DecodeCosts decode = packet::decode_costs(p, cycle, gpu.hub.latency * 2 * cycle);
   const double clean_up = packet::WorkRates(p, cycle).ns(packet::work_of_clean_up(true));
   const bool system = signals == workload::SignalFor::each;
   const auto whole = [](double ns) { return static_cast<std::uint32_t>(std::min(ns, 4e9)); };
@@ -84,7 +84,7 @@ double packet_path_ns(const gpu::Gpu& gpu, const SubmissionParams& host, const w
   ns += options.queues == workload::QueuePlace::host ? 2 * params.hub.link_latency + host.memory_latency
                                                      : cycles(Cycle{2} * params.hub.latency);
   const double cycle = cycles(1);
-  ns += packet::decode_costs(params.packet, cycle).plain;
+  ns += packet::decode_costs(params.packet, cycle, cycles(Cycle{2} * params.hub.latency)).plain;
   ns += packet::WorkRates(params.packet, cycle).ns(packet::work_of_dispatch());
   return ns + cycles(params.start_path());
 }

@@ -42,8 +42,8 @@ struct Run {
   std::map<arch::PacketType, std::pair<double, std::size_t>> decode;  // ns in all, of as many packets
   std::map<std::string, double> counted;                              // what the packet processor has done
 };
-constexpr std::array<const char*, 6> kCounted{"work.bytes", "work.half_words", "work.checks",
-                                              "objects",    "table.reads",     "table.writes"};
+constexpr std::array<const char*, 7> kCounted{"work.bytes",  "work.half_words", "work.checks", "objects",
+                                              "table.reads", "table.writes",    "work.steps"};
 
 double of(const replay::Parts& parts, Part part) { return parts[static_cast<std::size_t>(part)]; }
 
@@ -236,21 +236,18 @@ void ways_to_submit() {
   print(fmt::format("| completions that waited for the host's link, of 300 | | | {:.0f} |\n", tmdqs.waits));
 }
 
-void counted_table(const std::vector<std::pair<std::string, Run>>& runs) {
-  print("\nWhat the packet processor does, per kernel:\n\n| packets |");
+// `which`: the runs.
+void counted_table(const std::vector<std::pair<std::string, Run>>& runs, const std::string& which) {
+  print(fmt::format("\nWhat the packet processor does, per kernel{}:\n\n| packets |", which));
   for (const char* what : kCounted) print(fmt::format(" `{}` |", what));
-  print(" steps |\n| --- |");
-  for (std::size_t i = 0; i <= kCounted.size(); ++i) print(" ---: |");
+  print("\n| --- |");
+  for (std::size_t i = 0; i < kCounted.size(); ++i) print(" ---: |");
   print("\n");
-  const packet::WorkRates rates(packet::PacketParams(), 1);
   for (const auto& [name, r] : runs) {
     print(fmt::format("| {} |", name));
     const auto kernels = static_cast<double>(r.launches);
     for (const char* what : kCounted) print(fmt::format(" {:.2f} |", r.counted.at(what) / kernels));
-    const packet::PacketWork work{static_cast<std::uint64_t>(r.counted.at("work.bytes")),
-                                  static_cast<std::uint64_t>(r.counted.at("work.half_words")),
-                                  static_cast<std::uint64_t>(r.counted.at("work.checks"))};
-    print(fmt::format(" {:.1f} |\n", static_cast<double>(rates.steps(work)) / kernels));
+    print("\n");
   }
 }
 
@@ -307,7 +304,7 @@ void task_graphs(std::uint32_t iterations) {
   const std::vector<std::string> general{"gpu.packet.circuit=general"};
   line("plain, `circuit=general`", run(machine("h100-sxm", general), w, as(PacketFormat::plain)));
   set("condensed, `circuit=general`", general);
-  counted_table(runs);
+  counted_table(runs, "");
   decode_table(runs);
   parts_table(runs);
 }
@@ -384,6 +381,7 @@ void recorded(const std::string& path) {
   const workload::Workload recording = import::import_kineto(path).front();
   const gpu::GpuParams params = machine("h100-sxm");
   const workload::Workload w = cli::fit_workload(recording, params, cli::Fit::signature).workload;
+  const workload::Workload by_launch = cli::fit_workload(recording, params, cli::Fit::launch).workload;
   double busy = 0;
   workload::Nanoseconds end = 0;
   for (const workload::Op& op : recording.ops) {
@@ -399,22 +397,31 @@ void recorded(const std::string& path) {
   print(
       "| pace | packets | packets | time | execution | launch overhead | against plain |\n| --- | --- | ---: | ---: | "
       "---: | ---: | ---: |\n");
+  std::vector<std::pair<replay::Pace, std::vector<std::pair<std::string, Run>>>> paces;
+  const auto line = [](replay::Pace pace, const std::string& name, const Run& r, double plain) {
+    double overhead = 0;
+    for (std::size_t p = 0; p < replay::kParts; ++p) {
+      if (static_cast<Part>(p) != Part::execution) overhead += r.parts[p];
+    }
+    print(fmt::format("| {} | {} | {} | {:.0f} us | {:.0f} us | {:.1f} % | {:+.1f} % |\n",
+                      pace == replay::Pace::asap ? "as fast as order allows" : "recorded", name, r.packets, r.span,
+                      of(r.parts, Part::execution), 100 * overhead / r.span, 100 * (r.span / plain - 1)));
+  };
   for (const replay::Pace pace : {replay::Pace::asap, replay::Pace::recorded}) {
     std::vector<std::pair<std::string, Run>> runs;
     for (const auto& [name, format] : kFormats) {
       runs.emplace_back(name, run(params, w, as(format, 64), pace));
-      const Run& r = runs.back().second;
-      double overhead = 0;
-      for (std::size_t p = 0; p < replay::kParts; ++p) {
-        if (static_cast<Part>(p) != Part::execution) overhead += r.parts[p];
-      }
-      print(fmt::format("| {} | {} | {} | {:.0f} us | {:.0f} us | {:.1f} % | {:+.1f} % |\n",
-                        pace == replay::Pace::asap ? "as fast as order allows" : "recorded", name, r.packets, r.span,
-                        of(r.parts, Part::execution), 100 * overhead / r.span,
-                        100 * (r.span / runs.front().second.span - 1)));
+      line(pace, name, runs.back().second, runs.front().second.span);
     }
-    if (pace == replay::Pace::asap) continue;
-    counted_table(runs);
+    if (pace == replay::Pace::asap) {
+      const double plain = run(params, by_launch, as(PacketFormat::plain, 64), pace).span;
+      const Run condensed = run(params, by_launch, as(PacketFormat::condensed, 64), pace);
+      line(pace, "condensed, `--fit launch`", condensed, plain);
+    }
+    paces.emplace_back(pace, std::move(runs));
+  }
+  for (const auto& [pace, runs] : paces) {
+    counted_table(runs, pace == replay::Pace::asap ? ", as fast as order allows" : ", at the recorded pace");
     decode_table(runs);
   }
 }

@@ -141,6 +141,14 @@ TEST_CASE("a table with more entries than a diff can name is refused", "[cli][PK
   CHECK(more.status == 0);
 }
 
+TEST_CASE("reference state tables that device memory has no room for are refused", "[cli][PKT-11]") {
+  const TempDir dir;
+  dir.write("s.yaml", kSmallScenario);
+  // 32 tables of 8 entries of 256 bytes, beside linear memories of CGAs that take all of it.
+  refused(dir, {"run", "s.yaml", "--set", "gpu.memory=1 MiB", "--set", "gpu.packet.table=memory"},
+          {"gpu.memory is 1048576 bytes", "reference state tables take 65536", "gpu.packet.queues"});
+}
+
 TEST_CASE("a kernel larger than an SM is refused by name", "[cli]") {
   const TempDir dir;
   dir.write("s.yaml", R"(heddle: 1

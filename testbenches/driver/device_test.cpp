@@ -192,6 +192,25 @@ TEST_CASE("the device tells its clock, and the time", "[driver][PKT-14]") {
   CHECK(ticks == 0x1'2345'6789);
 }
 
+TEST_CASE("the device tells how its condensed packets are written", "[driver][HST-01][PKT-13]") {
+  FakeDevice fake;
+  const heddle_bus bus = fake.bus();
+  heddle_device device{};
+  REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
+  fake.registers[HEDDLE_REG_PACKET_FORMAT] = 0x50'D420;
+  heddle_packet_setup setup{};
+  REQUIRE(heddle_device_packets(&device, &setup) == HEDDLE_OK);
+  CHECK((setup.table_entries == 32 && setup.format.reference_bits == 4 && setup.format.vector_bits == 13));
+  CHECK((setup.format.stored && !setup.shared_table && setup.overlap));
+  fake.registers[HEDDLE_REG_PACKET_FORMAT] = 0x20'0000;
+  REQUIRE(heddle_device_packets(&device, &setup) == HEDDLE_OK);
+  CHECK((!setup.format.stored && setup.shared_table && !setup.overlap));
+  fake.accesses_until_failure = 0;
+  CHECK(heddle_device_packets(&device, &setup) == HEDDLE_BUS);
+  device.version &= HEDDLE_VERSION_MAJOR_MASK;  // from before there was such a register
+  CHECK(heddle_device_packets(&device, &setup) == HEDDLE_VERSION);
+}
+
 TEST_CASE("signals have the layout of the machine, and are waited for", "[driver][PKT-04]") {
   FakeDevice fake;
   const heddle_bus bus = fake.bus();

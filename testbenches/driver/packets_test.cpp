@@ -7,6 +7,7 @@
 
 #include "arch/aql_diff.h"
 #include "arch/kernel_object.h"
+#include "common/error.h"
 #include "driver/dispatches.h"
 
 namespace heddle::test::driver_packets_test {
@@ -169,6 +170,7 @@ TEST_CASE("condensed packets have the bytes of the model", "[driver][PKT-06]") {
 TEST_CASE("condensed packets of other formats have the bytes of the model", "[driver][PKT-13]") {
   HEDDLE_RANDOM(dice);
   Random random(dice.next());
+  int too_wide = 0;
   for (int round = 0; round < 2000; ++round) {
     heddle_diff_format its{random.between(1, 8), random.between(1, 24), random.chance(50)};
     const arch::DiffOf of = its.stored ? arch::DiffOf::stored : arch::DiffOf::packet;
@@ -186,19 +188,29 @@ TEST_CASE("condensed packets of other formats have the bytes of the model", "[dr
       const heddle_dispatch dispatch = random_dispatch(random);
       heddle_kernel_object object{};
       object.program = static_cast<std::uint32_t>(random.next());
-      object.registers_per_thread = static_cast<std::uint32_t>(random.next());
+      object.registers_per_thread = random.below(random.chance(80) ? 256 : 1U << 20);
       heddle_stored stored{};
       heddle_stored_of(&stored, &dispatch, &object);
+      if (random.chance(80)) stored.values[5] = stored.values[6] = random.below(65'536);
+      if (random.chance(5)) stored.values[0] = 0x100;  // a byte has no room for it
+      bool wide = false;
       for (std::uint32_t field = 0; field < arch::kDispatchFields; ++field) {
         diff.values[field] = its.stored ? stored.values[field] : heddle_field_get(&dispatch, field);
         const std::uint32_t half_words = its.stored ? heddle_stored_half_words(field) : heddle_field_half_words(field);
         CHECK(half_words == arch::half_words_of(of, field));
+        const std::uint32_t bits = arch::bits_of_field(of, field);
+        wide = wide || (diff.has(field) && bits < 64 && diff.values[field] >> bits != 0);
       }
       const auto vector = static_cast<std::uint16_t>(diff.vector);
-      const bool fits = arch::append(model, used, format, diff);
       const heddle_status status = its.stored ? heddle_condensed_append_stored(&ours, diff.reference, vector, &stored)
                                               : heddle_condensed_append(&ours, diff.reference, vector, &dispatch);
-      CHECK(status == (fits ? HEDDLE_OK : HEDDLE_FULL));
+      if (wide) {
+        CHECK(status == HEDDLE_INVALID);
+        CHECK_THROWS_AS(arch::append(model, used, format, diff), CheckFailed);
+        ++too_wide;
+      } else {
+        CHECK(status == (arch::append(model, used, format, diff) ? HEDDLE_OK : HEDDLE_FULL));
+      }
     }
     CHECK(bytes_of(ours.packet) == arch::encode(model));
     const heddle_dispatch none{};
@@ -206,11 +218,30 @@ TEST_CASE("condensed packets of other formats have the bytes of the model", "[dr
     if (its.stored) CHECK(heddle_condensed_append(&ours, 0, 0, &none) == HEDDLE_INVALID);
     if (!its.stored) CHECK(heddle_condensed_append_stored(&ours, 0, 0, &nothing) == HEDDLE_INVALID);
   }
-  heddle_condensed condensed;
-  const heddle_diff_format wide{9, 13, false};
-  CHECK(heddle_condensed_init_as(&condensed, &wide) == HEDDLE_INVALID);
-  const heddle_diff_format wider{8, 25, false};
-  CHECK(heddle_condensed_init_as(&condensed, &wider) == HEDDLE_INVALID);
+  CHECK(too_wide > 500);
+  // A format that does not exist leaves an empty packet of the text's.
+  for (const heddle_diff_format& none : {heddle_diff_format{9, 13, false}, {8, 25, false}, {40, 1, true}}) {
+    heddle_condensed condensed;
+    CHECK(heddle_condensed_init_as(&condensed, &none) == HEDDLE_INVALID);
+    heddle_dispatch values{};
+    values.kernarg = 0x1234;
+    CHECK(heddle_condensed_append(&condensed, 8, 0, &values) == HEDDLE_INVALID);
+    REQUIRE(heddle_condensed_append(&condensed, 7, 0x800, &values) == HEDDLE_OK);
+    heddle_condensed expected;
+    heddle_condensed_init(&expected);
+    REQUIRE(heddle_condensed_append(&expected, 7, 0x800, &values) == HEDDLE_OK);
+    CHECK(bytes_of(condensed.packet) == bytes_of(expected.packet));
+  }
+  // A packet is as it was when a value has been refused.
+  heddle_condensed stored;
+  const heddle_diff_format of_stored{3, 13, true};
+  REQUIRE(heddle_condensed_init_as(&stored, &of_stored) == HEDDLE_OK);
+  heddle_stored values{};
+  values.values[5] = 65'537;  // workgroups in y
+  CHECK(heddle_condensed_append_stored(&stored, 0, 1U << 5, &values) == HEDDLE_INVALID);
+  CHECK((stored.kernels == 0 && stored.half_words == 0 && stored.packet.bytes[2] == 0));
+  values.values[5] = 65'535;
+  CHECK(heddle_condensed_append_stored(&stored, 0, 1U << 5, &values) == HEDDLE_OK);
   CHECK(heddle_stored_half_words(13) == 0);
 }
 

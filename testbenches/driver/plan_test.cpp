@@ -321,6 +321,47 @@ TEST_CASE("a plan goes on with the table of the plan before", "[driver][PKT-05][
   }
 }
 
+TEST_CASE("another kernel at an address of the table is another kernel, if the table is told", "[driver][PKT-05]") {
+  const Kernels kernels = task_graph(20, false);
+  const heddle_plan_options options = usual_options();
+  heddle_table table;
+  heddle_table_clear(&table);
+  const auto references = [&] { return plan(kernels, options, table).result.references; };
+  CHECK(references() == 6);
+  CHECK(references() == 0);  // all are there
+  heddle_table_forget(&table, kernels[2].dispatch.kernel_object);
+  CHECK(references() == 1);
+  CHECK(references() == 0);
+  heddle_table_forget(&table, 0x7000);  // nobody's
+  CHECK(references() == 0);
+}
+
+TEST_CASE("a diff of stored information looks at the object, whatever its address says", "[driver][PKT-13]") {
+  heddle_kernel_object before{};
+  before.program = 1;
+  before.registers_per_thread = 32;
+  heddle_kernel_object after = before;
+  heddle_plan_options options = usual_options();
+  options.format.stored = true;
+  options.entries = 1;
+  const auto second_plan = [&] {
+    heddle_table table;
+    heddle_table_clear(&table);
+    const Kernels first(6, {kernel_number(0), HEDDLE_KEEP_NOTHING, &before});
+    REQUIRE(plan(first, options, table).result.condensed > 0);
+    Kernels others = first;
+    for (heddle_kernel& kernel : others) kernel.object = &after;
+    return plan(others, options, table).result;
+  };
+  CHECK(second_plan().half_words == 6);  // an object with the same contents
+  after.registers_per_thread = 48;
+  const heddle_plan_result registers = second_plan();
+  CHECK((registers.references == 1 || registers.half_words > 6));
+  after.registers_per_thread = 32;
+  after.threads_limit = 512;  // which no field has
+  CHECK(second_plan().references == 1);
+}
+
 TEST_CASE("a plan stores only in the entries that it may use", "[driver]") {
   heddle_plan_options options = usual_options();
   options.entries = 0x24;

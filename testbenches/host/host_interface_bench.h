@@ -259,6 +259,7 @@ inline host::DeviceIdentity identity_for_tests() {
   identity.sms = 132;
   identity.gpcs = 8;
   identity.queues = 6;
+  identity.packet_format = 0x12'3456;
   identity.copy_engines = 2;
   identity.memory = kMemoryBytes;
   identity.clock_mhz = 1000;

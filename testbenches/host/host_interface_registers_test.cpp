@@ -32,6 +32,8 @@ std::uint64_t reset_value(const Register& reg) {
       return identity.clock_period;
     case RegisterId::doorbell_page:
       return identity.doorbell_page;
+    case RegisterId::packet_format:
+      return identity.packet_format;
     case RegisterId::timestamp:
       return 0;  // at the start
     case RegisterId::threads_limit:

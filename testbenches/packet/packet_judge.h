@@ -17,8 +17,8 @@ namespace heddle::oracle {
 // A queue's packets, one after the other: what would be launched, with the table as it becomes.
 class Judge {
  public:
-  explicit Judge(const arch::SmLimits& limits = {}, const Widths& widths = {})
-      : limits_(limits), widths_(widths), table_(widths.entries) {}
+  explicit Judge(const arch::SmLimits& limits = {}, const Widths& widths = {}, Of of = Of::packet)
+      : limits_(limits), widths_(widths), of_(of), table_(widths.entries) {}
 
   std::uint64_t packets() const { return packets_; }
   std::uint64_t accepted(std::size_t type) const { return accepted_[type]; }
@@ -240,19 +240,21 @@ class Judge {
     return arch::encode(packet) == image ? nullptr : "bytes of a condensed packet";
   }
 
-  static bool same(const packet::CondensedKernel& kernel, const Kernel& expected) {
+  bool same(const packet::CondensedKernel& kernel, const Kernel& expected) const {
+    const bool of_packet = of_ == Of::packet;
     return same(kernel.kernel.fields, expected.image) && kernel.barrier == expected.barrier &&
            static_cast<std::uint32_t>(kernel.acquire) == expected.acquire &&
            static_cast<std::uint32_t>(kernel.release) == expected.release && kernel.signal == expected.signal &&
-           kernel.reference == expected.reference && kernel.reads_object == expected.differs(10) &&
-           kernel.changed == expected.vector;
+           kernel.reads_object == (of_packet && expected.differs(10)) &&
+           (!of_packet || kernel.changed == expected.vector);
   }
 
   const char* condensed_packet(const Image& image) {
-    const Condensed expected = condensed(image, expected_, widths_);
-    const arch::DiffFormat format{arch::DiffOf::packet, widths_.reference, widths_.vector};
+    const Condensed expected = condensed(image, expected_, widths_, of_);
+    const arch::DiffOf of = of_ == Of::packet ? arch::DiffOf::packet : arch::DiffOf::stored;
+    const arch::DiffFormat format{of, widths_.reference, widths_.vector};
     const packet::CondensedDiffs diffs = packet::read_diffs(image, format, widths_.entries);
-    const packet::CondensedKernels result = packet::expand(diffs, arch::DiffOf::packet, table_);
+    const packet::CondensedKernels result = packet::expand(diffs, of, table_);
     if (!expected.format.none()) {
       if (!agree(diffs.result, expected.format)) return "verdict on the format of diffs";
       return result.kernels.empty() ? nullptr : "kernels of a packet that is none";
@@ -262,7 +264,7 @@ class Judge {
                                      [this](const Kernel& kernel) { return kernel.reference >= widths_.entries; });
     if (diffs.result.ok() == missing) return "verdict on entries that the table does not have";
     if (!missing && diffs.entries != expected.references()) return "entries that a packet needs";
-    if (widths_.reference == 3 && widths_.vector == 13) {
+    if (of_ == Of::packet && widths_.reference == 3 && widths_.vector == 13) {
       if (const char* wrong = again(image); wrong != nullptr) return wrong;
     }
     if (missing) return result.kernels.empty() ? nullptr : "kernels from an entry that does not exist";
@@ -275,12 +277,13 @@ class Judge {
     for (std::size_t i = 0; i < result.kernels.size(); ++i) {
       const Kernel& wanted = expected.kernels[i];
       if (diffs.items[i].half_words != wanted.half_words) return "half-words of a diff";
+      if (diffs.items[i].reference != wanted.reference) return "entry of a diff";
       if (!same(result.kernels[i], wanted)) return "a kernel of a condensed packet";
       StoredKernel kernel = result.kernels[i].kernel;
       if (arch::encode(kernel.object) != wanted.object) return "the object of a kernel's entry";
       // A diff of the object names another one; the others keep what was read for the entry.
       if (result.kernels[i].reads_object) kernel.object = object_;
-      const ObjectImage& object = wanted.differs(10) ? expected_object_ : wanted.object;
+      const ObjectImage& object = result.kernels[i].reads_object ? expected_object_ : wanted.object;
       if (const char* wrong = launch(kernel, wanted.image, object, result.kernels[i].changed); wrong != nullptr) {
         return wrong;
       }
@@ -292,6 +295,7 @@ class Judge {
 
   arch::SmLimits limits_;
   const Widths widths_;
+  const Of of_;
   packet::ReferenceTable table_;
   Table expected_;
   arch::KernelObject object_ = one_cycle();

@@ -269,10 +269,10 @@ inline void set_fields(Kernel& kernel, const std::array<std::uint64_t, 13>& valu
 
 enum class Of { packet, stored };
 using FieldBytes = std::array<std::size_t, 13>;
+constexpr FieldBytes kOfPacket{1, 2, 2, 2, 2, 4, 4, 4, 4, 4, 8, 8, 8};
+constexpr FieldBytes kOfStored{1, 2, 2, 2, 4, 2, 2, 2, 4, 4, 4, 8, 8};
 
 inline Condensed condensed(const Image& packet, const Table& table, const Widths& widths = {}, Of of = Of::packet) {
-  constexpr FieldBytes kOfPacket{1, 2, 2, 2, 2, 4, 4, 4, 4, 4, 8, 8, 8};
-  constexpr FieldBytes kOfStored{1, 2, 2, 2, 4, 2, 2, 2, 4, 4, 4, 8, 8};
   const FieldBytes& bytes = of == Of::packet ? kOfPacket : kOfStored;
   Condensed result;
   result.format.add(kFormat, packet[1] == 0);  // [0102], [0105]: num_kernels

@@ -386,6 +386,40 @@ TEST_CASE("whether a packet waits is read from its entry, once, and only if that
   }
 }
 
+TEST_CASE("a packet waits for its entry, which says whether it waits, and then for what that says",
+          "[packet][PKT-06][PKT-11]") {
+  PacketBench bench(with(TablePlace::memory, TableOwner::queue));
+  const auto says = [&](const std::string& text) {
+    const std::vector<std::string> lines = bench.waits();
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return line.find(text) != std::string::npos; });
+  };
+  Producer queue(bench, 0);
+  queue.submit(reference_packet(0, fields_of(bench.object("a"), 0, true)));
+  REQUIRE(bench.settle());
+  bench.tasks.held = true;
+  queue.submit(kernel_packet(bench.object("b", 1)));
+  bench.run(3'000);
+  bench.memory.delay = [] { return Cycle{5'000}; };
+  queue.write(condensed_packet({diff_of(0)}));
+  queue.submit(kernel_packet(bench.object("b", 1)));  // behind it
+  bench.run(7'000);
+  const std::string asks =
+      "packet 2 of queue 0 waits: its table entry says whether it waits, so for an answer from the reference";
+  const std::string waits = "packet 2 of queue 0 waits: its barrier bit is set, so for packet 1 of queue 0";
+  CHECK(says(asks));
+  CHECK_FALSE(says(waits));
+  bench.run(5'000);
+  CHECK_FALSE(says(asks));
+  CHECK(says(waits));
+  bench.memory.delay = [] { return Cycle{50}; };
+  bench.tasks.release(1);
+  bench.run(5'000);
+  REQUIRE(bench.tasks.kernels.size() == 4);
+  for (const std::size_t number : {2U, 3U}) bench.tasks.release(number);
+  REQUIRE(bench.settle());
+}
+
 TEST_CASE("a packet whose entry cannot be read waits for nothing", "[packet][PKT-09][PKT-11]") {
   PacketBench bench(with(TablePlace::memory, TableOwner::queue));
   Producer queue(bench, 0);

@@ -174,6 +174,42 @@ TEST_CASE("a reference packet costs what storing its entry takes", "[packet][PKT
   CHECK(decode(true, params) == 50 + kObject + 50);  // two lines at a time
 }
 
+TEST_CASE("an entry from memory comes in and is checked as a whole", "[packet][PKT-08][PKT-11]") {
+  PacketParams params = simple();
+  params.table = heddle::packet::TablePlace::memory;
+  PacketBench bench(params);
+  Producer queue(bench, 0);
+  for (std::uint16_t entry = 0; entry < 2; ++entry) {
+    queue.submit(reference_packet(entry, fields_of(bench.object("k"))));
+  }
+  REQUIRE(bench.settle());
+  const auto count = [&](const std::string& name) { return bench.observation.stats.value("gpu0.packet." + name); };
+  const double bytes = count("work.bytes");
+  const double checks = count("work.checks");
+  queue.submit(condensed_packet({diff_of(0), diff_of(1), diff_of(0, {{11, 0x40}})}));
+  REQUIRE(bench.settle());
+  // Its entries are there after 50, when 8 + 7 steps are over; each is 256 bytes and all 21 rules, once for a packet.
+  const PacketTimes& times = bench.log.of(0, 2)->times;
+  CHECK(times.decoded - times.ready == 50 + 2 * (32 + 21) + 1);
+  CHECK(count("work.bytes") - bytes == 64 + 2 * 256 + 3 * 116 + 17);
+  CHECK(count("work.checks") - checks == 2 * 21 + 1);
+}
+
+TEST_CASE("what whoever plans packets reckons with is what they take", "[packet][PKT-08][PKT-13]") {
+  PacketParams params = simple();
+  heddle::packet::DecodeCosts costs = heddle::packet::decode_costs(params, 1, 50);
+  CHECK(costs.plain == 8 + 14 + 16 + 7);
+  CHECK(costs.reference == costs.plain + 5 + 4);
+  CHECK(costs.condensed == 8 + 4);
+  CHECK(costs.diff == 5 + 1 + 5);  // header and arguments, their rule, and 1,135 bits by 256
+  params.table = heddle::packet::TablePlace::memory;
+  costs = heddle::packet::decode_costs(params, 1, 50);
+  CHECK(costs.plain == 8 + 14 + 16 + 7);
+  CHECK(costs.reference == costs.plain + 50);
+  CHECK(costs.condensed == 8 + 50);
+  CHECK(costs.diff == 5 + 1 + 32 + 21);
+}
+
 // Every rule is a count of things over a rate.
 TEST_CASE("the decoder is as slow as its rates", "[packet][PKT-08]") {
   const auto decode = [](const PacketParams& params, const std::vector<arch::Diff>& diffs) {
@@ -268,6 +304,7 @@ TEST_CASE("work is counted", "[packet][PKT-08]") {
   CHECK(count("work.bytes") == 64 + 128 + 116 + 17);
   CHECK(count("work.half_words") == 0);
   CHECK(count("work.checks") == 14 + 7);
+  CHECK(count("work.steps") == 8 + 14 + 16 + 7 + 15 + 3);  // 116 bytes are 15 steps of 8, 17 are 3
   CHECK(count("objects") == 1);
   CHECK(count("table.writes") == 1);
   CHECK(count("table.reads") == 0);
@@ -276,6 +313,7 @@ TEST_CASE("work is counted", "[packet][PKT-08]") {
   CHECK(count("work.bytes") == 64 + 128 + 116 + 17 + 64 + 3 * 116 + 17 + 16 + 17);
   CHECK(count("work.half_words") == 1 + 9 + 1);
   CHECK(count("work.checks") == 14 + 7 + 2);
+  CHECK(count("work.steps") == 63 + 8 + 11 + 2 + 3 * 15 + 5 + 3);
   CHECK(count("objects") == 1);  // that of the reference packet
   CHECK(count("table.reads") == 1);
   CHECK(count("table.scopes") == 0);

@@ -6,6 +6,7 @@ namespace packet_processor_cut_test {
 namespace arch = heddle::arch;
 namespace protocol = heddle::protocol;
 using heddle::arch::HsaStatus;
+using heddle::arch::Reason;
 using heddle::packet::CondensedOrder;
 using heddle::packet::PacketParams;
 using heddle::packet::QueueOrder;
@@ -19,6 +20,7 @@ using namespace heddle::test;
 namespace {
 
 constexpr std::uint32_t kScopes = 0;
+constexpr std::uint32_t kGridX = 5;
 constexpr std::uint32_t kObject = 10;
 constexpr std::uint32_t kSignal = 12;
 
@@ -111,6 +113,40 @@ TEST_CASE("the error of a condensed packet names the first kernel that is wrong"
       CHECK(bench.log.of(0, 4, wrong.kernel) != nullptr);
       CHECK(bench.log.dispatched.size() == 4);
     }
+  }
+}
+
+// A packet is judged by its format, then its entries, then scopes, then other fields, then kernel objects: the kernel
+// is the first that is wrong in the first of these in which one is.
+TEST_CASE("of several kernels that are wrong in different ways entries count first, then scopes, fields, objects",
+          "[packet][PKT-06][PKT-09]") {
+  struct Case {
+    std::vector<arch::Diff> diffs;
+    Reason reason;
+    std::uint32_t kernel;
+  };
+  const arch::Diff bad_scopes = diff_of(0, {{kScopes, 6}});
+  const arch::Diff small_grid = diff_of(0, {{kGridX, 1}});
+  const arch::Diff no_object = diff_of(0, {{kObject, 0x7000}});
+  const arch::Diff good = diff_of(0);
+  const arch::Diff empty = diff_of(6);
+  const std::vector<Case> cases{
+      {{no_object, small_grid, good, empty, empty}, Reason::empty_entry, 3},
+      {{no_object, small_grid, bad_scopes, small_grid}, Reason::fence_scope, 2},
+      {{no_object, good, small_grid, small_grid}, Reason::small_grid, 2},
+      {{good, no_object, no_object}, Reason::object_magic, 1},
+  };
+  for (const Case& one : cases) {
+    PacketBench bench;
+    Producer queue(bench, 0);
+    queue.submit(reference_packet(0, fields_of(bench.object("a"))));
+    REQUIRE(bench.settle());
+    queue.submit(condensed_packet(one.diffs));
+    REQUIRE(bench.settle());
+    const auto event = bench.events(QueueEvent::state).back();
+    CAPTURE(arch::reason_text(event.reason), arch::reason_text(one.reason));
+    CHECK(event.reason == one.reason);
+    CHECK(event.kernel == one.kernel);
   }
 }
 

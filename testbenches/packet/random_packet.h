@@ -136,6 +136,36 @@ inline Image random_condensed(Rng& rng, const Table& table, const Widths& widths
   return image[1] == 0 ? random_condensed(rng, table, widths) : image;
 }
 
+// The same of the stored information; `value(bit)` makes new values.
+template <class Value>
+Image random_stored(Rng& rng, const Table& table, const Widths& widths, const Value& value) {
+  const std::size_t header_bytes = widths.reference + widths.vector > 16 ? 4 : 2;
+  const std::uint64_t names = std::min<std::uint64_t>(widths.entries, std::uint64_t{1} << widths.reference);
+  Image image{};
+  image[0] = 7;
+  std::size_t at = 2;
+  for (std::uint64_t most = 1 + rng.below(8); image[1] < most;) {
+    std::uint32_t vector = 0;
+    for (std::uint64_t i = rng.below(4); i > 0; --i) vector |= 1U << rng.below(13);
+    vector &= (1U << std::min(13U, widths.vector)) - 1;
+    std::size_t bytes = header_bytes;
+    for (std::size_t i = 0; i < 13; ++i) bytes += (vector >> i & 1U) != 0 ? std::max<std::size_t>(2, kOfStored[i]) : 0;
+    if (at + bytes > 64) break;
+    std::uint64_t entry = rng.below(names);
+    for (std::uint64_t i = 0; i < names && !table.entry[entry].full; ++i) entry = (entry + 1) % names;
+    set_number(image, at, header_bytes, entry + (std::uint64_t{vector} << widths.reference));
+    at += header_bytes;
+    for (std::size_t i = 0; i < 13; ++i) {
+      if ((vector >> i & 1U) == 0) continue;
+      set_number(image, at, std::max<std::size_t>(2, kOfStored[i]), value(i));
+      at += std::max<std::size_t>(2, kOfStored[i]);
+    }
+    ++image[1];
+  }
+  if (image[1] == 0) image[1] = 1;  // the first entry as it is
+  return image;
+}
+
 inline Image random_packet(Rng& rng, const Table& table, const Widths& widths = {}) {
   switch (rng.below(8)) {
     case 0:

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/error.h"
-#include "packet/object_oracle.h"
+#include "packet/entry_oracle.h"
 #include "packet/random_packet.h"
 #include "support/random.h"
 
@@ -40,30 +40,6 @@ struct Lab {
     return true;
   }
 };
-
-// The layout of an entry, from its description.
-oracle::EntryImage entry_of(std::uint32_t number, const oracle::Image& packet, const oracle::ObjectImage& object) {
-  oracle::EntryImage entry{'H', 'D', 'R', 'E'};
-  const auto copy = [&](std::size_t from, std::size_t bytes, std::size_t to) {
-    oracle::set_number(entry, to, bytes, oracle::number(packet, from, bytes));
-  };
-  oracle::set_number(entry, 4, 2, number);
-  copy(1, 1, 6);
-  copy(2, 2, 8);
-  for (std::size_t i = 0; i < 3; ++i) copy(4 + 2 * i, 2, 10 + 2 * i);
-  for (std::size_t i = 0; i < 3; ++i) copy(12 + 4 * i, 4, 16 + 4 * i);
-  copy(24, 4, 28);
-  copy(28, 4, 32);
-  bool partial = false;
-  const oracle::Extents groups = oracle::ctas(packet, partial);
-  for (std::size_t i = 0; i < 3; ++i) oracle::set_number(entry, 40 + 4 * i, 4, groups[i]);
-  entry[52] = partial ? 1 : 0;
-  copy(40, 8, 56);
-  copy(56, 8, 64);
-  copy(32, 8, 72);
-  std::copy(object.begin(), object.end(), entry.begin() + 128);
-  return entry;
-}
 
 }  // namespace
 
@@ -108,7 +84,7 @@ TEST_CASE("an entry in memory has what was worked out of its packet, and the ker
     if (!lab.make(rng, image, object, kernel)) continue;
     ++made;
     const auto number = static_cast<std::uint32_t>(rng.below(32));
-    const oracle::EntryImage expected = entry_of(number, image, object);
+    const oracle::EntryImage expected = oracle::entry_of(number, image, object);
     const EntryBytes bytes = encode_entry(number, kernel);
     if (bytes != expected) FAIL("bytes of entry " << made);
     if (scopes_of_entry(bytes) != image[1]) FAIL("scopes of entry " << made);
@@ -134,7 +110,7 @@ TEST_CASE("an entry in memory that software has overwritten is none", "[packet][
     oracle::ObjectImage object;
     StoredKernel kernel;
     if (!lab.make(rng, image, object, kernel)) continue;
-    oracle::EntryImage entry = entry_of(5, image, object);
+    oracle::EntryImage entry = oracle::entry_of(5, image, object);
     for (std::uint64_t i = 1 + rng.below(3); i > 0; --i) oracle::damage(rng, entry);
     StoredKernel back;
     const HsaResult verdict = decode_entry(entry, 5, lab.validator, back);
@@ -143,23 +119,8 @@ TEST_CASE("an entry in memory that software has overwritten is none", "[packet][
       ++refused;
       continue;
     }
-    // What is taken is an entry of another packet, with all that follows from that.
     ++taken;
-    oracle::Image other = image;
-    oracle::set_number(other, 1, 1, entry[6]);
-    oracle::set_number(other, 2, 2, oracle::number(entry, 8, 2));
-    for (std::size_t i = 0; i < 3; ++i) oracle::set_number(other, 4 + 2 * i, 2, oracle::number(entry, 10 + 2 * i, 2));
-    for (std::size_t i = 0; i < 5; ++i) oracle::set_number(other, 12 + 4 * i, 4, oracle::number(entry, 16 + 4 * i, 4));
-    oracle::set_number(other, 32, 8, oracle::number(entry, 72, 8));
-    oracle::set_number(other, 40, 8, oracle::number(entry, 56, 8));
-    oracle::set_number(other, 56, 8, oracle::number(entry, 64, 8));
-    oracle::ObjectImage contents;
-    std::copy(entry.begin() + 128, entry.end(), contents.begin());
-    oracle::Object meant;
-    if (!oracle::format_of_dispatch(other).none() || !oracle::fields_of_dispatch(other, {}).none())
-      FAIL("a bad packet");
-    if (!oracle::read(contents, meant).none() || !oracle::together(other, meant, {}).none()) FAIL("a bad kernel");
-    if (entry_of(5, other, contents) != entry) FAIL("what does not follow from its packet");
+    if (const char* wrong = oracle::judge_taken_entry(entry, 5); wrong != nullptr) FAIL(wrong);
   }
   CHECK(refused > 5'000);
   CHECK(taken > 100);

@@ -230,6 +230,25 @@ TEST_CASE("producers share a queue by its write index, and their packets are fou
   settle(lab);
 }
 
+TEST_CASE("the machine's registers say how its condensed packets are written", "[system][HST-01][PKT-13]") {
+  const auto setup_of = [](const std::vector<std::string>& sets) {
+    SimFixture fixture;
+    PacketLab lab(small(sets));
+    lab.begin();
+    heddle_packet_setup setup{};
+    REQUIRE(heddle_device_packets(&lab[0].device, &setup) == HEDDLE_OK);
+    return setup;
+  };
+  const heddle_packet_setup usual = setup_of({});
+  CHECK((usual.table_entries == 8 && usual.format.reference_bits == 3 && usual.format.vector_bits == 13));
+  CHECK_FALSE((usual.format.stored || usual.shared_table || usual.overlap));
+  const heddle_packet_setup other =
+      setup_of({"gpu.packet.entries=32", "gpu.packet.reference_bits=8", "gpu.packet.vector_bits=24",
+                "gpu.packet.diff=stored", "gpu.packet.table_owner=agent", "gpu.packet.condensed=overlap"});
+  CHECK((other.table_entries == 32 && other.format.reference_bits == 8 && other.format.vector_bits == 24));
+  CHECK((other.format.stored && other.shared_table && other.overlap));
+}
+
 TEST_CASE("a process rings its own queues in its own page", "[system][PKT-14]") {
   SimFixture fixture;
   PacketLab lab(small({"gpu.host.doorbell_page=16384"}));
