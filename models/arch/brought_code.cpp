@@ -31,21 +31,9 @@ HsaResult BroughtCode::resolve(const std::vector<std::uint8_t>& code, std::uint8
   object.program = kNoCode;
   auto found = kept_.find(code);
   if (found == kept_.end()) {
-    if (decoder_ == nullptr) return refuse(object, Reason::code_machine, "the machine was built without a decoder");
-    std::uint64_t& bytes = bytes_[subcontext];
-    if (bytes + code.size() > kMostBytes) {
-      return refuse(object, Reason::code_machine,
-                    fmt::format("the machine keeps no more than {} bytes of code of a subcontext", kMostBytes));
-    }
-    DecodedCode decoded = decoder_->decode(code);
-    if (decoded.program == nullptr) return refuse(object, Reason::code_bytes, decoded.why);
-    if (const std::string why = why_not_(*decoded.program); !why.empty()) {
-      return refuse(object, Reason::code_machine, why);
-    }
-    const std::uint32_t registers = decoded.program->registers();
-    const std::uint32_t number = codes_.add(std::move(decoded.program), decoded.kernel);
-    found = kept_.emplace(code, Kept{number, registers, decoded.kernel}).first;
-    bytes += code.size();
+    const Refusal refusal = keep(code, subcontext);
+    if (refusal.reason != Reason::none) return refuse(object, refusal.reason, refusal.why);
+    found = kept_.find(code);
   }
   const Kept& kept = found->second;
   if (object.registers_per_thread != 0 && object.registers_per_thread < kept.registers) {
@@ -58,6 +46,47 @@ HsaResult BroughtCode::resolve(const std::vector<std::uint8_t>& code, std::uint8
   }
   object.program = kept.number;
   return {};
+}
+
+BroughtCode::Refusal BroughtCode::keep(const std::vector<std::uint8_t>& code, std::uint8_t subcontext) {
+  if (decoder_ == nullptr) return {Reason::code_machine, "the machine was built without a decoder"};
+  std::uint64_t& bytes = bytes_[subcontext];
+  const Refusal full{Reason::code_machine,
+                     fmt::format("the machine keeps no more than {} bytes of a subcontext's code and of what its "
+                                 "expressions are with all that they name",
+                                 kMostBytes)};
+  if (bytes + code.size() > kMostBytes) return full;
+  if (const auto known = refused_.find(code); known != refused_.end()) return known->second;
+  DecodedCode decoded = decoder_->decode(code);
+  Refusal refusal;
+  if (decoded.program == nullptr) {
+    refusal = {Reason::code_bytes, decoded.why};
+  } else if (const std::string why = why_not_(*decoded.program); !why.empty()) {
+    refusal = {Reason::code_machine, why};
+  }
+  if (refusal.reason != Reason::none) {
+    note_refused(code, refusal);
+    return refusal;
+  }
+  if (bytes + code.size() + decoded.text > kMostBytes) {
+    bytes = kMostBytes;  // nothing more is looked at
+    return full;
+  }
+  const std::uint32_t registers = decoded.program->registers();
+  const std::uint32_t number = codes_.add(std::move(decoded.program), decoded.kernel);
+  kept_.emplace(code, Kept{number, registers, decoded.kernel});
+  bytes += code.size() + decoded.text;
+  return {};
+}
+
+// Whoever brings much of it pays for it with another look.
+void BroughtCode::note_refused(const std::vector<std::uint8_t>& code, const Refusal& refusal) {
+  if (refused_bytes_ + code.size() > kMostRefused) {
+    refused_.clear();
+    refused_bytes_ = 0;
+  }
+  refused_.emplace(code, refusal);
+  refused_bytes_ += code.size();
 }
 
 void CodeReading::take(std::uint32_t line, const std::array<std::uint8_t, kCodeAlignment>& data) {

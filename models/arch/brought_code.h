@@ -23,6 +23,7 @@ struct DecodedCode {
   // Block, shared and local memory for launches that do not give them, as those of device code; clusters and
   // cooperation that the program relies on.
   KernelShape kernel;
+  std::uint64_t text = 0;  // bytes of its expressions with all that they name: what the program takes of this computer
 };
 
 class CodeDecoder {
@@ -32,11 +33,15 @@ class CodeDecoder {
   virtual DecodedCode decode(const std::vector<std::uint8_t>& code) const = 0;
 };
 
-// What was decoded is kept by its bytes, for as long as the machine lives: code that is read again is only compared.
+// What was decoded is kept by its bytes, for as long as the machine lives: code that is read again is only compared. So
+// is code that was refused, the last of it.
 class BroughtCode {
  public:
-  // Of the code that is kept for a subcontext, which brought it first. What comes beyond it is refused.
+  // Of the code that is kept for a subcontext, which brought it first, and of the text of its expressions. What comes
+  // beyond it is refused.
   static constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+  // Of code that was refused, of all subcontexts.
+  static constexpr std::uint64_t kMostRefused = std::uint64_t{2} << 20;
 
   // Why the machine cannot run a program; empty: it can.
   using Limits = std::function<std::string(const WarpProgram&)>;
@@ -62,8 +67,16 @@ class BroughtCode {
     std::uint32_t registers = 0;
     KernelShape kernel;
   };
+  // Why code is no program here.
+  struct Refusal {
+    Reason reason = Reason::none;
+    std::string why;
+  };
 
   HsaResult refuse(const KernelObject& object, Reason reason, const std::string& why) const;
+  // The program of the code is kept, or why there is none.
+  Refusal keep(const std::vector<std::uint8_t>& code, std::uint8_t subcontext);
+  void note_refused(const std::vector<std::uint8_t>& code, const Refusal& refusal);
 
   CodeStore& codes_;
   const std::shared_ptr<const CodeDecoder> decoder_;
@@ -71,6 +84,8 @@ class BroughtCode {
   Listener listener_;
   std::map<std::vector<std::uint8_t>, Kept> kept_;  // by code
   std::map<std::uint8_t, std::uint64_t> bytes_;     // by subcontext
+  std::map<std::vector<std::uint8_t>, Refusal> refused_;
+  std::uint64_t refused_bytes_ = 0;
 };
 
 // Code on its way from memory, line by line.

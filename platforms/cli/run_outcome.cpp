@@ -260,8 +260,7 @@ void write_text(const std::string& text, const std::string& path) {
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (!file)
-    throw InputError({path, 0, 0}, "cannot be written", "choose another directory with --out, or free the disk");
+  if (!file) throw InputError({path, 0, 0}, "cannot be written", "choose another place for it, or free the disk");
 }
 
 // No wall-clock time in here, nor anything else that differs between two runs of the same input and seed.

@@ -20,7 +20,7 @@ enum heddle_damage {
   HEDDLE_DAMAGE_SHORT,   /* it ends before its head does */
   HEDDLE_DAMAGE_MAGIC,   /* it does not begin with HDLP: no such file */
   HEDDLE_DAMAGE_VERSION, /* another version of the format */
-  HEDDLE_DAMAGE_SIZE,    /* it is not as long as its head says, or its parts are not */
+  HEDDLE_DAMAGE_SIZE,    /* it is not as long as its head says, or its parts are not, or they are too long */
   HEDDLE_DAMAGE_SUM,     /* the check sum is another one: bytes have changed */
   HEDDLE_DAMAGE_KERNEL,  /* a kernel whose object or code lies outside the image, or is misaligned; too many of them */
   HEDDLE_DAMAGE_NAME,    /* a name that does not end, is empty, or stands twice */

@@ -7,6 +7,7 @@
 #define RELOCATION_BYTES 8u
 #define NAME_AT 48u
 #define ADDRESS_BYTES 8u
+#define MOST_IMAGE_BYTES 0x7FFFFFFFu
 
 static const uint8_t* kernel_entry(const struct heddle_program* program, uint32_t number) {
   return program->file + HEAD_BYTES + (size_t)number * KERNEL_BYTES;
@@ -93,7 +94,7 @@ static enum heddle_damage check_file(struct heddle_program* program, const uint8
   program->bytes = word(file + 20);
   const uint64_t parts = HEAD_BYTES + (uint64_t)program->kernels * KERNEL_BYTES +
                          (uint64_t)program->relocations * RELOCATION_BYTES + program->bytes;
-  if (word(file + 8) != size || parts != size) return HEDDLE_DAMAGE_SIZE;
+  if (word(file + 8) != size || parts != size || program->bytes > MOST_IMAGE_BYTES) return HEDDLE_DAMAGE_SIZE;
   if (check_sum(file + HEAD_BYTES, size - HEAD_BYTES) != word(file + 24)) return HEDDLE_DAMAGE_SUM;
   if (program->kernels > HEDDLE_MOST_PROGRAM_KERNELS) return HEDDLE_DAMAGE_KERNEL;
   for (uint32_t i = 0; i < program->kernels; ++i) {

@@ -1,6 +1,7 @@
 #include "embed/heddle_gpu.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include "gpu/gpu.h"
 #include "gpu/machine_file.h"
 #include "host/register_table.h"
+#include "program/code_image.h"
 #include "scenario/scenario.h"
 
 namespace heddle {
@@ -103,7 +105,8 @@ class Gpu::Impl final : public RegisterListener {
   Impl(const std::string& name, gpu::ResolvedMachine resolved, std::uint64_t seed)
       : configuration(std::move(resolved.text)),
         observation(name),
-        machine("machine", resolved.params, seed, observation) {
+        machine("machine", resolved.params, seed, observation, gpu::DeviceMemory::own,
+                std::make_shared<program::CodeImage>()) {
     observation.registers = this;
   }
 };
@@ -155,7 +158,13 @@ bool Gpu::write_memory(std::uint64_t address, const void* from, std::size_t byte
 
 void Gpu::reset() { impl_->machine.reset(); }
 
-bool Gpu::idle() const { return impl_->machine.open_operations() == 0; }
+bool Gpu::idle() const {
+  for (std::uint32_t channel = 0; channel < host::kCopyChannels; ++channel) {
+    const std::uint64_t state = impl_->peek(host::offset_of(host::RegisterId::copy_state, channel), 4);
+    if (state == host::kCopyBusy) return false;
+  }
+  return impl_->machine.open_operations() == 0;
+}
 
 std::vector<RegisterInfo> Gpu::registers() {
   std::vector<RegisterInfo> list;

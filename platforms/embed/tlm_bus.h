@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <heddle/heddle_driver.h>
+#include <limits>
 
 #include <systemc>
 #include <tlm>
@@ -78,6 +79,7 @@ class TlmBus : public sc_core::sc_module {
  private:
   bool at_once(Socket& socket, tlm::tlm_command command, std::uint64_t address, void* data, std::size_t bytes,
                sc_core::sc_time& delay) {
+    if (bytes > std::numeric_limits<unsigned>::max()) return false;  // of a payload
     tlm::tlm_generic_payload payload;
     payload.set_command(command);
     payload.set_address(address);
@@ -109,9 +111,11 @@ class TlmBus : public sc_core::sc_module {
     synchronise();  // others change it as well
     sc_core::sc_time delay;
     bool ok = at_once(socket, tlm::TLM_READ_COMMAND, place, old, sizeof *old, delay);
-    std::uint64_t word = *old;
-    change(word);
-    ok = ok && at_once(socket, tlm::TLM_WRITE_COMMAND, place, &word, sizeof word, delay);
+    if (ok) {
+      std::uint64_t word = *old;
+      change(word);
+      ok = at_once(socket, tlm::TLM_WRITE_COMMAND, place, &word, sizeof word, delay);
+    }
     reach(delay);
     return ok;
   }

@@ -236,8 +236,9 @@ arch::DecodedCode compile(const std::vector<std::uint8_t>& code) {
   }
   const LaunchTargets targets = read_links(map, code, file);
   const std::vector<workload::MemoryRegion> none;
-  CompiledProgram compiled = compile_program(map.node("program"), file, kernel, none, targets);
-  return {std::move(compiled.program), {}, kernel};
+  TextBudget budget{kMostText, 0};
+  CompiledProgram compiled = compile_program(map.node("program"), file, kernel, none, targets, budget);
+  return {std::move(compiled.program), {}, kernel, budget.used};
 }
 
 }  // namespace
@@ -283,9 +284,9 @@ arch::DecodedCode CodeImage::decode(const std::vector<std::uint8_t>& code) const
   try {
     return compile(code);
   } catch (const InputError& error) {
-    return {nullptr, error.remedy().empty() ? error.message() : error.message() + "; " + error.remedy(), {}};
+    return {nullptr, error.remedy().empty() ? error.message() : error.message() + "; " + error.remedy(), {}, 0};
   } catch (const YAML::Exception& error) {
-    return {nullptr, error.what(), {}};
+    return {nullptr, error.what(), {}, 0};
   }
 }
 

@@ -28,6 +28,7 @@ constexpr std::uint16_t kCodeVersion = 1;
 constexpr std::size_t kCodeHeadBytes = 16;
 constexpr std::size_t kCodeLinkBytes = 8;
 constexpr std::uint32_t kMostLinks = 0xFFFF;
+constexpr std::size_t kMostText = std::size_t{1} << 20;  // of a program's expressions, with the `let`s that they name
 
 // `steps`: of a program that has been compiled for `kernel`. `launched`: the kernels that it launches, in the order of
 // their links; all of them are in `targets`. The links are 0.

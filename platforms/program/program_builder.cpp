@@ -34,10 +34,12 @@ Shape slot_shape(const ProgramSlot& slot, bool rows) {
 }  // namespace
 
 ProgramBuilder::ProgramBuilder(const std::string& file, const arch::KernelRecord& kernel,
-                               const std::vector<MemoryRegion>& regions, const LaunchTargets& targets)
+                               const std::vector<MemoryRegion>& regions, const LaunchTargets& targets,
+                               TextBudget& budget)
     : file_(file),
       kernel_(kernel),
       targets_(targets),
+      budget_(budget),
       thing_("kernel " + kernel.name),
       names_(kernel, regions, parts_) {}
 
@@ -150,6 +152,14 @@ std::uint32_t ProgramBuilder::expression(const MapReader& map, const char* key, 
   const SourcePos where = position(node, file_);
   try {
     Expression made(node.Scalar(), where, names_, parts_.values);
+    budget_.used += made.text().code.size();
+    if (budget_.used > budget_.most) {
+      throw InputError(where,
+                       fmt::format("the expressions so far have more than {} bytes, with the `let`s that they "
+                                   "name",
+                                   budget_.most),
+                       "set a variable where a long `let` is named often");
+    }
     ProgramExpression entry{std::move(made), {}, {}, false};
     for (const std::uint32_t slot : entry.expression.slots()) {
       const ProgramSlot& source = parts_.slots[slot];

@@ -22,7 +22,7 @@ class ProgramBuilder {
  public:
   // All arguments must outlive the builder.
   ProgramBuilder(const std::string& file, const arch::KernelRecord& kernel,
-                 const std::vector<workload::MemoryRegion>& regions, const LaunchTargets& targets);
+                 const std::vector<workload::MemoryRegion>& regions, const LaunchTargets& targets, TextBudget& budget);
 
   // The program, which ends here. The builder is used up.
   CompiledProgram finish(const SourcePos& where);
@@ -76,6 +76,7 @@ class ProgramBuilder {
   const std::string& file_;
   const arch::KernelRecord& kernel_;
   const LaunchTargets& targets_;
+  TextBudget& budget_;
   const std::string thing_;
   std::set<std::string> launched_;
   ProgramParts parts_;

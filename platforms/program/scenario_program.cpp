@@ -306,8 +306,9 @@ void compile_step(ProgramBuilder& program, const YAML::Node& node) {
 }
 
 CompiledProgram compile_program(const YAML::Node& steps, const std::string& file, const arch::KernelRecord& kernel,
-                                const std::vector<MemoryRegion>& regions, const LaunchTargets& targets) {
-  ProgramBuilder program(file, kernel, regions, targets);
+                                const std::vector<MemoryRegion>& regions, const LaunchTargets& targets,
+                                TextBudget& budget) {
+  ProgramBuilder program(file, kernel, regions, targets, budget);
   program.block(steps, program.thing() + ", program");
   return program.finish(position(steps, file));
 }

@@ -1,6 +1,7 @@
 // A kernel of a scenario as a program of operations (SM-02).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -70,10 +71,25 @@ struct CompiledProgram {
   std::set<std::string> launched;  // kernels
 };
 
-// Throws InputError with file and line for whatever is wrong with the steps. Grid, block and registers of `kernel`
-// must be known; 0 registers: as many as the program needs.
+// The text of a program's expressions, with everything that `let` puts in its place: it is what reading them takes of
+// this computer's time and memory.
+struct TextBudget {
+  std::size_t most = SIZE_MAX;  // bytes
+  std::size_t used = 0;
+};
+
+// Throws InputError with file and line for whatever is wrong with the steps, and for those beyond the budget. Grid,
+// block and registers of `kernel` must be known; 0 registers: as many as the program needs.
 CompiledProgram compile_program(const YAML::Node& steps, const std::string& file, const arch::KernelRecord& kernel,
-                                const std::vector<workload::MemoryRegion>& regions, const LaunchTargets& targets = {});
+                                const std::vector<workload::MemoryRegion>& regions, const LaunchTargets& targets,
+                                TextBudget& budget);
+inline CompiledProgram compile_program(const YAML::Node& steps, const std::string& file,
+                                       const arch::KernelRecord& kernel,
+                                       const std::vector<workload::MemoryRegion>& regions,
+                                       const LaunchTargets& targets = {}) {
+  TextBudget any;
+  return compile_program(steps, file, kernel, regions, targets, any);
+}
 
 // Registers per thread that a kernel takes whose program needs fewer.
 constexpr std::uint32_t kLeastRegisters = 16;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+
+#include "program/code_image.h"
 
 namespace heddle::vp {
 namespace {
@@ -24,7 +27,7 @@ Board::Board(const sc_core::sc_module_name& name, const gpu::GpuParams& params, 
       config_(register_bytes(params), aperture, kRevision),
       memory_("memory", [this] { return config_.bus_master(); }),
       observation_("gpu0"),
-      gpu_("gpu0", params, seed, observation_),
+      gpu_("gpu0", params, seed, observation_, gpu::DeviceMemory::own, std::make_shared<program::CodeImage>()),
       bar0_("bar0"),
       bar1_("bar1") {
   bar0_.bind(gpu_.bar0());

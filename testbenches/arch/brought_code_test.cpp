@@ -26,15 +26,16 @@ class PlainDecoder final : public CodeDecoder {
  public:
   DecodedCode decode(const Bytes& code) const override {
     ++asked;
-    if (code[0] == 0) return {nullptr, "a first byte of 0", {}};
+    if (code[0] == 0) return {nullptr, "a first byte of 0", {}, 0};
     auto program = std::make_shared<ListProgram>(code[0]);
     program->exit();
-    DecodedCode decoded{program, {}, {}};
+    DecodedCode decoded{program, {}, {}, text};
     decoded.kernel.block = {code[2], 1, 1};
     if (code[1] != 0) decoded.kernel.cluster.of(CgaLevel::gpc) = {1, 1, 1};
     return decoded;
   }
   mutable unsigned asked = 0;
+  std::uint64_t text = 0;
 };
 
 KernelObject object_of(const Bytes& code, std::uint32_t registers) {
@@ -87,9 +88,11 @@ TEST_CASE("code that is none, or does not suit its object or the machine, is ref
   REQUIRE(told.size() == 1);
   CHECK(told.front() == "kernel 'one', code of 3 bytes at 0x1000: a first byte of 0");
   limit = "no room for launches";
-  CHECK(reason(good, object_of(good, 8)) == Reason::code_machine);
+  const Bytes large{9, 0, 32};
+  CHECK(reason(large, object_of(large, 9)) == Reason::code_machine);
   CHECK(brought.programs() == 0);
   limit.clear();
+  CHECK(reason(large, object_of(large, 9)) == Reason::code_machine);  // it is remembered
   CHECK(reason(good, object_of(good, 7)) == Reason::code_object);
   CHECK(reason(good, object_of(good, 8)) == Reason::none);
   KernelObject clusters = object_of(good, 8);
@@ -128,6 +131,40 @@ TEST_CASE("the machine keeps so much code of a subcontext and no more", "[arch][
   KernelObject object = object_of(code, 1);
   object.cluster.of(CgaLevel::gpc) = {1, 1, 1};
   CHECK(brought.resolve(code, 0, object).ok());
+}
+
+TEST_CASE("what becomes of the expressions counts as the code does", "[arch][HST-07]") {
+  CodeStore codes;
+  const auto decoder = std::make_shared<PlainDecoder>();
+  decoder->text = BroughtCode::kMostBytes / 4;
+  BroughtCode brought(codes, decoder, [](const WarpProgram&) { return std::string(); });
+  for (std::uint8_t i = 0; i < 6; ++i) {
+    const Bytes code{8, 0, 32, i};
+    KernelObject object = object_of(code, 8);
+    CHECK(brought.resolve(code, 0, object).reason == (i < 3 ? Reason::none : Reason::code_machine));
+  }
+  CHECK(decoder->asked == 4);  // what comes behind the limit is not looked at
+}
+
+TEST_CASE("code that was refused is not decoded again", "[arch][HST-07]") {
+  CodeStore codes;
+  const auto decoder = std::make_shared<PlainDecoder>();
+  BroughtCode brought(codes, decoder, [](const WarpProgram&) { return std::string(); });
+  const Bytes bad{0, 0, 32};
+  for (int i = 0; i < 3; ++i) {
+    KernelObject object = object_of(bad, 8);
+    CHECK(brought.resolve(bad, 0, object).reason == Reason::code_bytes);
+  }
+  CHECK(decoder->asked == 1);
+  Bytes other(kMostCodeBytes, 0);
+  for (std::uint8_t i = 0; i < 3; ++i) {
+    other[1] = i;
+    KernelObject object = object_of(other, 8);
+    CHECK(brought.resolve(other, 0, object).reason == Reason::code_bytes);
+  }
+  KernelObject object = object_of(bad, 8);
+  CHECK(brought.resolve(bad, 0, object).reason == Reason::code_bytes);
+  CHECK(decoder->asked == 5);  // there was more of it than is remembered
 }
 
 TEST_CASE("code comes in lines, in any order", "[arch][HST-07]") {

@@ -1,5 +1,5 @@
 /* Of docs/kernels.md: loads a file of kernels and launches one of them. */
-#include "driver/heddle_driver.h"
+#include <heddle/heddle_driver.h>
 
 /* `memory`: of the device, for the file's kernels and 16 bytes of arguments. 0: done; else what went wrong. */
 int scale(struct heddle_device* device, struct heddle_queue* queue, const void* file, size_t bytes, uint64_t memory,

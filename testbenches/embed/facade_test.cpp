@@ -95,6 +95,39 @@ TEST_CASE("kernels of a scenario run by packets, and what software does wrong is
   }
 }
 
+TEST_CASE("a copy by registers is something under way", "[embed]") {
+  for (const heddle::Timing timing : {heddle::Timing::at, heddle::Timing::fast, heddle::Timing::lt}) {
+    SimFixture sim;
+    heddle::GpuOptions options = small();
+    options.timing = timing;
+    heddle::Gpu gpu("gpu0", options);
+    bool done = false;
+    Host host("host", gpu, [&](Host& h) {
+      h.open();
+      CHECK(gpu.idle());
+      const auto write = [&](std::uint32_t offset, unsigned bytes, std::uint64_t value) {
+        REQUIRE(h.bus.write(h.bus.context, offset, bytes, value));
+      };
+      write(HEDDLE_REG_COPY_TO(2), 8, 0x10000);
+      write(HEDDLE_REG_COPY_BYTES(2), 8, 16U << 20);
+      write(HEDDLE_REG_COPY_KIND(2), 4, HEDDLE_COPY_KIND_FILL);
+      write(HEDDLE_REG_COPY_COMMAND(2), 4, HEDDLE_COPY_COMMAND_START);
+      CHECK_FALSE(gpu.idle());
+      unsigned looks = 0;
+      while (gpu.read_register("COPY_STATE", 2) == HEDDLE_COPY_STATE_BUSY && ++looks < 100'000) {
+        CHECK_FALSE(gpu.idle());
+        sc_core::wait(1, sc_core::SC_US);
+      }
+      CHECK(gpu.read_register("COPY_STATE", 2) == HEDDLE_COPY_STATE_DONE);
+      CHECK(gpu.idle());
+      done = true;
+      sc_core::sc_stop();
+    });
+    sc_core::sc_start();
+    REQUIRE(done);
+  }
+}
+
 TEST_CASE("reports follow SystemC's verbosity", "[embed]") {
   SimFixture sim;
   const Reports reports;

@@ -177,6 +177,28 @@ TEST_CASE("code that is none is refused with what is wrong", "[program][HST-07]"
   CHECK_THAT(why(less), Contains("\"local\" is missing"));
 }
 
+TEST_CASE("code that is small and becomes large is refused", "[program][HST-07]") {
+  // Each name stands for two of the one before, and each `set` takes the whole.
+  const auto program = [](int sets) {
+    nlohmann::json body = plain();
+    nlohmann::json steps = nlohmann::json::parse(R"([{"set": {"v": "1", "type": "f64"}}, {"let": {"n0": "v + v"}}])");
+    for (int i = 1; i < 9; ++i) {
+      const std::string last = "n" + std::to_string(i - 1);
+      steps.push_back({{"let", {{"n" + std::to_string(i), last + " + " + last}}}});
+    }
+    for (int i = 0; i < sets; ++i) steps.push_back({{"set", {{"v", "n8"}}}});
+    body["program"] = steps;
+    return code_of(nlohmann::json::to_cbor(body));
+  };
+  const arch::DecodedCode few = program::CodeImage().decode(program(10));
+  REQUIRE(few.program != nullptr);
+  CHECK(few.text > 40'000);
+  CHECK(few.text < program::kMostText);
+  const Bytes many = program(1000);
+  CHECK(many.size() < 20'000);
+  CHECK_THAT(why(many), Contains("the expressions so far have more than 1048576 bytes"));
+}
+
 TEST_CASE("no damage of code does more than change a program or refuse it", "[program][HST-07]") {
   HEDDLE_RANDOM(dice);
   const Both made = both(

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("HEDDLE_BUILD", ROOT / "build/release"))
 EMBED = (ROOT / "docs/howto/embed.md").read_text(encoding="utf-8")
 DRIVER = (ROOT / "docs/howto/driver.md").read_text(encoding="utf-8")
+KERNELS = (ROOT / "docs/kernels.md").read_text(encoding="utf-8")
 # Headers that a public one may include besides the standard library's and those below heddle/.
 OTHERS = ("systemc", "tlm", "tlm_utils/simple_initiator_socket.h", "tlm_utils/tlm_quantumkeeper.h")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -65,6 +66,76 @@ project(dump LANGUAGES CXX)
 find_package(heddle 0.1 REQUIRED COMPONENTS static)
 add_executable(dump dump.cpp)
 target_link_libraries(dump PRIVATE heddle::gpu_static)
+"""
+# The program of docs/kernels.md in front of a device: arguments, kernels and data in device memory, queue and signal in RAM.
+LAUNCH = """
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <vector>
+#include <heddle/gpu.h>
+#include <heddle/tlm_bus.h>
+#include <tlm_utils/simple_target_socket.h>
+
+extern "C" int scale(heddle_device* device, heddle_queue* queue, const void* file, size_t bytes, uint64_t memory,
+                     uint64_t data, uint64_t factor, uint64_t signal);
+
+struct Host : sc_core::sc_module {
+  heddle::TlmBus tlm{"tlm"};
+  tlm_utils::simple_target_socket<Host> from_cpu{"from_cpu"}, from_gpu{"from_gpu"};
+  std::vector<char> ram = std::vector<char>(64 << 10), file;
+  int result = -1;
+
+  Host(sc_core::sc_module_name name, std::vector<char> kernels) : sc_module(name), file(std::move(kernels)) {
+    from_cpu.register_b_transport(this, &Host::access);
+    from_gpu.register_b_transport(this, &Host::access);
+    SC_HAS_PROCESS(Host);
+    SC_THREAD(software);
+  }
+  void access(tlm::tlm_generic_payload& p, sc_core::sc_time&) {
+    p.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
+    if (p.get_address() + p.get_data_length() > ram.size()) return;
+    char* at = ram.data() + p.get_address();
+    if (p.is_read()) std::copy_n(at, p.get_data_length(), p.get_data_ptr());
+    if (p.is_write()) std::copy_n(p.get_data_ptr(), p.get_data_length(), at);
+    p.set_response_status(tlm::TLM_OK_RESPONSE);
+  }
+  void software() {
+    const heddle_bus bus = tlm.bus();
+    heddle_device device;
+    heddle_queue queue;
+    heddle_queue_setup setup{};
+    setup.ring = HEDDLE_HOST_WINDOW + 0x1000;
+    setup.size = 16;
+    setup.read_index = HEDDLE_HOST_WINDOW + 0x100;
+    setup.write_index = HEDDLE_HOST_WINDOW + 0x140;
+    if (heddle_device_open(&device, &bus) == HEDDLE_OK && heddle_queue_create(&queue, &device, 0, &setup, 1000) == HEDDLE_OK) {
+      result = scale(&device, &queue, file.data(), file.size(), 0x2000, 0x10000, 3, HEDDLE_HOST_WINDOW + 0x200);
+    }
+    sc_core::sc_stop();
+  }
+};
+
+int sc_main(int, char** arguments) {
+  std::ifstream kernels(arguments[1], std::ios::binary);
+  heddle::GpuOptions options;
+  options.preset = "small";
+  heddle::Gpu gpu("gpu0", options);
+  Host host("host", {std::istreambuf_iterator<char>(kernels), {}});
+  host.tlm.registers.bind(gpu.bar0);
+  host.tlm.memory.bind(gpu.bar1);
+  host.tlm.host.bind(host.from_cpu);
+  gpu.dma.bind(host.from_gpu);
+  std::vector<std::uint32_t> data(256);
+  for (std::uint32_t i = 0; i < 256; ++i) data[i] = i;
+  gpu.write_memory(0x10000, data.data(), 1024);
+  sc_core::sc_start();
+  gpu.read_memory(0x10000, data.data(), 1024);
+  int right = 0;
+  for (std::uint32_t i = 0; i < 256; ++i) right += data[i] == 3 * i;
+  std::cout << "result " << host.result << ", " << right << " right\\n";
+  return 0;
+}
 """
 # A simulator that loads a platform as a shared object.
 LOADER = """
@@ -196,6 +267,15 @@ class InstalledTest(unittest.TestCase):
         for program in ("./probe", "build/probe"):
             self.assertEqual(self.sh(folder, f"{program} ../dump/bar0 ../dump/zeros"), device)
             self.assertEqual(self.sh(folder, f"{program} ../dump/zeros ../dump/zeros", 1), nothing)
+
+    def test_a_kernel_of_a_file_runs_on_an_installed_device(self):
+        folder = self.folder("kernels", {"kernels.yaml": blocks(KERNELS, "yaml")[0], "scale.c": blocks(KERNELS, "c")[0],
+                                         "launch.cpp": LAUNCH})
+        said = self.sh(folder, "~/heddle/bin/heddle compile kernels.yaml -o kernels.hdl\n"
+                               "gcc -c scale.c $(pkg-config --cflags heddle-driver)\n"
+                               "g++ launch.cpp scale.o -o launch $(pkg-config --cflags --libs heddle heddle-driver)\n"
+                               "./launch kernels.hdl")
+        self.assertIn("result 0, 256 right", said)
 
     def test_packages_are_made_and_say_what_they_need(self):
         made = self.home / "made"

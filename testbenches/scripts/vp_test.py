@@ -92,15 +92,38 @@ class GuestTest(unittest.TestCase):
         self.assertEqual(status, 0, console + errors)
         for wanted in ("guest: device 0x4c444548", "guest: 1000 launches are right",
                        "guest: 200 launches by condensed packets are right",
-                       "guest: hostile: 5000 random accesses, 50 attacks",
+                       "guest: hostile: 5000 random accesses, 50 attacks of which ",
                        "guest: launches of the other process are right beside it", "guest: end, status 0"):
             self.assertTrue(any(line.startswith(wanted) for line in lines), f"{wanted}: {lines}")
         self.assertIn("the guest has ended", errors)
+        attacks = next(line for line in lines if line.startswith("guest: hostile: "))
+        refused, done, endless = [int(word) for word in re.search(
+            r"which (\d+) were refused, (\d+) packets done, (\d+) kernels without an end$", attacks.strip()).groups()]
+        self.assertGreaterEqual(refused, 49)
+        self.assertEqual((done, endless), (5, 2))
         at = 0
         for shown in shown_lines():
             places = [i for i in range(at, len(lines)) if re.fullmatch(shown, lines[i].strip())]
             self.assertTrue(places, f"{PAGE.name} shows {shown}, and the guest printed {lines}")
             at = places[0] + 1
+
+    def test_a_kernel_without_an_end_keeps_no_place(self):
+        status, console, errors = run("stuck:12")
+        self.assertEqual(status, 0, console + errors)
+        self.assertIn("guest: 12 kernels without an end were killed", of_guest(console))
+
+    def test_a_device_can_be_removed_in_use_and_come_back(self):
+        status, console, errors = run("removed")
+        self.assertEqual(status, 0, console + errors)
+        self.assertIn("guest: the device was removed, and came back", of_guest(console))
+        for trouble in ("BUG:", "Oops", "WARNING:"):
+            self.assertNotIn(trouble, console)
+
+    def test_a_guest_whose_kernel_stops_has_failed(self):
+        status, console, errors = run("panic")
+        self.assertEqual(status, 1, console + errors)
+        self.assertIn("sysrq triggered crash", console)
+        self.assertIn("the guest did not come to its end", errors)
 
     def test_with_counted_instructions_two_runs_see_the_same_times(self):
         runs = [run("--icount", "launches:5:100", "condensed:2") for _ in range(2)]
@@ -114,6 +137,11 @@ class GuestTest(unittest.TestCase):
         status, console, errors = run("--timing", "fast", "--vanish-after", "300", "until-gone")
         self.assertEqual(status, 0, console + errors)
         self.assertIn("guest: the device is gone: Input/output error", of_guest(console))
+
+    def test_who_waits_alone_hears_that_the_device_is_gone(self):
+        status, console, errors = run("--vanish-after", "300", "alone")
+        self.assertEqual(status, 0, console + errors)
+        self.assertIn("guest: one that waits alone hears that the device is gone", of_guest(console))
 
     def test_the_driver_refuses_a_device_that_cannot_keep_processes_apart(self):
         status, console, errors = run("--set", "gpu.mmu.enabled=false", "identify")

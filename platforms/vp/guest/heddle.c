@@ -7,11 +7,14 @@
 #include <linux/dma-mapping.h>
 #include <linux/interrupt.h>
 #include <linux/io.h>
+#include <linux/kref.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/pci.h>
+#include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <linux/version.h>
 
 #include "heddle_ioctl.h"
 #include "heddle_registers.h"
@@ -27,11 +30,18 @@
 #define HOST_WINDOW (1ull << 63) /* unified addresses of the host's memory begin there */
 #define ALL_ONES 0xffffffffu
 #define MOST_EVENTS 1024u /* that are taken before the device is asked anew what is pending */
-#define LOOKS 1000u /* until the driver gives up; each lets the device work */
+#define LOOKS 1000u       /* until the driver gives up; each lets the device work */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+#define SET_FLAGS(area, flags) ((area)->vm_flags |= (flags))
+#else
+#define SET_FLAGS(area, flags) vm_flags_set(area, flags)
+#endif
+#define SLICE HZ /* of a wait, until the driver looks whether the device is still there */
 
 struct heddle_slot {
   struct heddle_card* card;
-  unsigned int number; /* the subcontext */
+  struct address_space* mapping; /* of its file */
+  unsigned int number;           /* the subcontext */
   bool taken;
   bool left; /* its process has ended, and its queue would not close */
   void* host;
@@ -40,14 +50,17 @@ struct heddle_slot {
   u32 interrupts;
 };
 
+/* It lives as long as the device or one of its files. */
 struct heddle_card {
+  struct kref users;
   struct pci_dev* pci;
   void __iomem* registers;
   void __iomem* memory;
   u32 page; /* of doorbells */
   unsigned int slots;
-  bool gone;
-  struct mutex lock; /* of slots, and of all registers but those of interrupts */
+  bool gone;         /* or removed: its registers are not mapped any more */
+  struct mutex lock; /* of slots, and of all registers but those of interrupts. No memory of a process is touched under
+                      * it: a page that is not there would need it as well */
   struct heddle_slot slot[SLOTS];
   struct miscdevice misc;
 };
@@ -59,26 +72,27 @@ static void put(struct heddle_card* card, u32 offset, u32 value) { writel(value,
 static void put_wide(struct heddle_card* card, u32 offset, u64 value) { writeq(value, card->registers + offset); }
 
 /* A device that has been taken away answers with ones, and its identification never does. */
-static bool is_gone(struct heddle_card* card) {
+static void give_up(struct heddle_card* card) {
   unsigned int i;
 
+  WRITE_ONCE(card->gone, true);
+  for (i = 0; i < card->slots; ++i) wake_up_all(&card->slot[i].wait);
+}
+
+/* The caller has the lock, or is the thread of interrupts. */
+static bool is_gone(struct heddle_card* card) {
   if (!card->gone && get(card, HEDDLE_REG_MAGIC) == ALL_ONES) {
-    card->gone = true;
     dev_err(&card->pci->dev, "the device is gone: all reads are ones\n");
-    for (i = 0; i < card->slots; ++i) wake_up_all(&card->slot[i].wait);
+    give_up(card);
   }
   return card->gone;
 }
 
-static int wait_until(struct heddle_card* card, u32 offset, u32 value) {
-  unsigned int looks;
+static void release_card(struct kref* users) {
+  struct heddle_card* card = container_of(users, struct heddle_card, users);
 
-  for (looks = 0; looks < LOOKS; ++looks) {
-    if (get(card, offset) == value) return 0;
-    if (is_gone(card)) return -EIO;
-    usleep_range(20, 100);
-  }
-  return -EBUSY;
+  pci_dev_put(card->pci);
+  kfree(card);
 }
 
 /* Interrupts: the line goes up once, so all that is pending is taken before the end. That is the work of a thread: a
@@ -117,23 +131,28 @@ static irqreturn_t on_interrupt(int line, void* context) {
 
 /* Queues. The caller has the lock. */
 
+/* Kills what runs, whatever state the queue is in, and closes it. */
 static int close_queue(struct heddle_slot* slot) {
   struct heddle_card* card = slot->card;
   u32 queue = slot->number - 1;
-  u32 state = get(card, HEDDLE_REG_QUEUE_STATE(queue));
-  int error = 0;
+  unsigned int looks;
 
-  if (is_gone(card)) return -EIO;
-  if (state == HEDDLE_QUEUE_STATE_CLOSED) return 0;
-  if (state == HEDDLE_QUEUE_STATE_ACTIVE) {
-    put(card, HEDDLE_REG_QUEUE_COMMAND(queue), HEDDLE_QUEUE_COMMAND_INACTIVATE);
-    error = wait_until(card, HEDDLE_REG_QUEUE_STATE(queue), HEDDLE_QUEUE_STATE_INACTIVE);
+  for (looks = 0; looks < LOOKS; ++looks) {
+    if (is_gone(card)) return -EIO;
+    switch (get(card, HEDDLE_REG_QUEUE_STATE(queue))) {
+      case HEDDLE_QUEUE_STATE_CLOSED:
+        return 0;
+      case HEDDLE_QUEUE_STATE_INACTIVE:
+        put(card, HEDDLE_REG_QUEUE_COMMAND(queue), HEDDLE_QUEUE_COMMAND_CLOSE);
+        break;
+      case HEDDLE_QUEUE_STATE_ABORTING:
+        usleep_range(20, 100);
+        break;
+      default: /* ACTIVE, ERROR, DRAINING: by itself, a queue that is drained waits for the end of its kernels */
+        put(card, HEDDLE_REG_QUEUE_COMMAND(queue), HEDDLE_QUEUE_COMMAND_INACTIVATE);
+    }
   }
-  if (error == 0) {
-    put(card, HEDDLE_REG_QUEUE_COMMAND(queue), HEDDLE_QUEUE_COMMAND_CLOSE);
-    error = wait_until(card, HEDDLE_REG_QUEUE_STATE(queue), HEDDLE_QUEUE_STATE_CLOSED);
-  }
-  return error;
+  return -EBUSY;
 }
 
 static int open_queue(struct heddle_slot* slot, const struct heddle_open* open) {
@@ -178,13 +197,22 @@ static void share(struct heddle_card* card, u32 subcontext, u32 command, u64 val
 
 /* Zeros by a copy channel, at an address that is not translated. */
 static int clear(struct heddle_card* card, u64 address, u64 bytes) {
+  unsigned int looks;
+
   put_wide(card, HEDDLE_REG_COPY_TO(0), address);
   put_wide(card, HEDDLE_REG_COPY_BYTES(0), bytes);
   put(card, HEDDLE_REG_COPY_VALUE(0), 0);
   put(card, HEDDLE_REG_COPY_KIND(0), HEDDLE_COPY_KIND_FILL);
   put(card, HEDDLE_REG_COPY_SUBCONTEXT(0), 0);
   put(card, HEDDLE_REG_COPY_COMMAND(0), HEDDLE_COPY_COMMAND_START);
-  return wait_until(card, HEDDLE_REG_COPY_STATE(0), HEDDLE_COPY_STATE_DONE);
+  for (looks = 0; looks < LOOKS; ++looks) {
+    u32 state = get(card, HEDDLE_REG_COPY_STATE(0));
+
+    if (state == HEDDLE_COPY_STATE_DONE) return 0;
+    if (state == HEDDLE_COPY_STATE_ERROR || is_gone(card)) return -EIO;
+    usleep_range(20, 100);
+  }
+  return -EBUSY;
 }
 
 /* The process's part of device memory at its own address, and nothing else. Tables are all zeros at first. */
@@ -204,14 +232,16 @@ static void map_part(struct heddle_slot* slot) {
   share(card, slot->number, HEDDLE_SHARE_COMMAND_PAGE_TABLE, root);
 }
 
-static void open_window(struct heddle_slot* slot) {
+static int open_window(struct heddle_slot* slot) {
   struct heddle_card* card = slot->card;
+  u32 before = get(card, HEDDLE_REG_WINDOW_COUNT);
 
   put(card, HEDDLE_REG_WINDOW_SUBCONTEXT, slot->number);
   put_wide(card, HEDDLE_REG_WINDOW_ADDRESS, HOST_WINDOW + slot->host_address);
   put_wide(card, HEDDLE_REG_WINDOW_BYTES, HOST_BYTES);
   put(card, HEDDLE_REG_WINDOW_RIGHTS, HEDDLE_WINDOW_RIGHTS_READ_MASK | HEDDLE_WINDOW_RIGHTS_WRITE_MASK);
   put(card, HEDDLE_REG_WINDOW_COMMAND, HEDDLE_WINDOW_COMMAND_OPEN);
+  return get(card, HEDDLE_REG_WINDOW_COUNT) == before + 1 ? 0 : -EIO; /* a command that is refused does nothing */
 }
 
 static void close_windows(struct heddle_slot* slot) {
@@ -234,28 +264,30 @@ static int heddle_open(struct inode* inode, struct file* file) {
   int error = 0;
 
   mutex_lock(&card->lock);
-  for (i = 0; i < card->slots && slot == NULL; ++i) {
+  if (is_gone(card)) error = -EIO;
+  for (i = 0; error == 0 && i < card->slots && slot == NULL; ++i) {
     if (card->slot[i].left && close_queue(&card->slot[i]) == 0) {
       close_windows(&card->slot[i]);
       give_back(&card->slot[i]);
     }
     if (!card->slot[i].taken) slot = &card->slot[i];
   }
-  if (slot == NULL) error = -EBUSY;
-  if (error == 0 && is_gone(card)) error = -EIO;
+  if (error == 0 && slot == NULL) error = -EBUSY;
   if (error == 0) {
     slot->host = dma_alloc_coherent(&card->pci->dev, HOST_BYTES, &slot->host_address, GFP_KERNEL);
     if (slot->host == NULL) error = -ENOMEM;
   }
   if (error == 0) {
     error = clear(card, (u64)slot->number * PART_BYTES, PART_BYTES); /* what another process has left there */
+    if (error == 0) error = open_window(slot);
     if (error != 0) dma_free_coherent(&card->pci->dev, HOST_BYTES, slot->host, slot->host_address);
   }
   if (error == 0) {
     slot->taken = true;
     slot->interrupts = 0;
-    open_window(slot);
     map_part(slot);
+    slot->mapping = inode->i_mapping;
+    kref_get(&card->users);
     file->private_data = slot;
   }
   mutex_unlock(&card->lock);
@@ -268,6 +300,7 @@ static int heddle_release(struct inode* inode, struct file* file) {
   int error;
 
   mutex_lock(&card->lock);
+  slot->mapping = NULL;
   error = close_queue(slot);
   if (error == 0) close_windows(slot);
   /* While the device may still write there, the memory is nobody else's, and neither is the slot. */
@@ -277,84 +310,159 @@ static int heddle_release(struct inode* inode, struct file* file) {
     slot->left = true;
   }
   mutex_unlock(&card->lock);
+  kref_put(&card->users, release_card);
   return 0;
 }
+
+/* Pages of the device come when they are touched, so that they can be taken away with it. */
+static vm_fault_t on_page_fault(struct vm_fault* fault) {
+  struct vm_area_struct* area = fault->vma;
+  struct heddle_slot* slot = area->vm_private_data;
+  struct heddle_card* card = slot->card;
+  u64 offset = (u64)fault->pgoff << PAGE_SHIFT;
+  vm_fault_t result = VM_FAULT_SIGBUS;
+  phys_addr_t page;
+
+  mutex_lock(&card->lock);
+  if (!card->gone) {
+    if (offset >= HEDDLE_MAP_DEVICE) {
+      page = pci_resource_start(card->pci, BAR_MEMORY) + slot->number * PART_BYTES + (offset - HEDDLE_MAP_DEVICE);
+    } else {
+      page = pci_resource_start(card->pci, BAR_REGISTERS) + HEDDLE_REG_DOORBELL(0) + slot->number * card->page + offset;
+    }
+    result = vmf_insert_pfn(area, fault->address, page >> PAGE_SHIFT);
+  }
+  mutex_unlock(&card->lock);
+  return result;
+}
+
+static const struct vm_operations_struct heddle_pages = {.fault = on_page_fault};
 
 static int heddle_mmap(struct file* file, struct vm_area_struct* area) {
   struct heddle_slot* slot = file->private_data;
   struct heddle_card* card = slot->card;
   u64 offset = (u64)area->vm_pgoff << PAGE_SHIFT;
   unsigned long bytes = area->vm_end - area->vm_start;
-  phys_addr_t from;
+  int error;
 
   if (offset == HEDDLE_MAP_HOST) {
     area->vm_pgoff = 0;
-    return dma_mmap_coherent(&card->pci->dev, area, slot->host, slot->host_address, HOST_BYTES);
+    error = dma_mmap_coherent(&card->pci->dev, area, slot->host, slot->host_address, HOST_BYTES);
+    area->vm_pgoff = HEDDLE_MAP_HOST >> PAGE_SHIFT;
+    return error;
   }
-  if (offset == HEDDLE_MAP_DOORBELLS && bytes == card->page) {
-    from = pci_resource_start(card->pci, BAR_REGISTERS) + HEDDLE_REG_DOORBELL(0) + slot->number * card->page;
-  } else if (offset == HEDDLE_MAP_DEVICE && bytes <= PART_BYTES) {
-    from = pci_resource_start(card->pci, BAR_MEMORY) + slot->number * PART_BYTES;
-  } else {
+  if ((offset != HEDDLE_MAP_DOORBELLS || bytes != card->page) && (offset != HEDDLE_MAP_DEVICE || bytes > PART_BYTES)) {
     return -EINVAL;
   }
+  if (is_cow_mapping(area->vm_flags)) return -EINVAL;
   area->vm_page_prot = pgprot_noncached(area->vm_page_prot);
-  return io_remap_pfn_range(area, area->vm_start, from >> PAGE_SHIFT, bytes, area->vm_page_prot);
+  SET_FLAGS(area, VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
+  area->vm_private_data = slot;
+  area->vm_ops = &heddle_pages;
+  return 0;
 }
 
 static long report(struct heddle_slot* slot, void __user* argument) {
   struct heddle_card* card = slot->card;
   u32 queue = slot->number - 1;
   struct heddle_queue_report report = {0};
+  bool gone;
 
-  report.state = get(card, HEDDLE_REG_QUEUE_STATE(queue));
-  report.status = get(card, HEDDLE_REG_QUEUE_ERROR_STATUS(queue));
-  report.reason = get(card, HEDDLE_REG_QUEUE_ERROR_REASON(queue));
-  report.index = readq(card->registers + HEDDLE_REG_QUEUE_ERROR_INDEX(queue));
-  if (report.state == ALL_ONES && is_gone(card)) return -EIO;
+  mutex_lock(&card->lock);
+  gone = is_gone(card);
+  if (!gone) {
+    report.state = get(card, HEDDLE_REG_QUEUE_STATE(queue));
+    report.status = get(card, HEDDLE_REG_QUEUE_ERROR_STATUS(queue));
+    report.reason = get(card, HEDDLE_REG_QUEUE_ERROR_REASON(queue));
+    report.index = readq(card->registers + HEDDLE_REG_QUEUE_ERROR_INDEX(queue));
+    gone = report.state == ALL_ONES && is_gone(card);
+  }
+  mutex_unlock(&card->lock);
+  if (gone) return -EIO;
   return copy_to_user(argument, &report, sizeof(report)) ? -EFAULT : 0;
 }
 
+static long open_by_ioctl(struct heddle_slot* slot, void __user* argument) {
+  struct heddle_open open;
+  long result;
+
+  if (copy_from_user(&open, argument, sizeof(open))) return -EFAULT;
+  mutex_lock(&slot->card->lock);
+  result = open_queue(slot, &open);
+  mutex_unlock(&slot->card->lock);
+  return result;
+}
+
+/* Nobody else may ever ask the device anything, so a wait does, now and then. */
+static bool look(struct heddle_card* card) {
+  bool gone;
+
+  mutex_lock(&card->lock);
+  gone = is_gone(card);
+  mutex_unlock(&card->lock);
+  return gone;
+}
+
 static long wait_for_interrupt(struct heddle_slot* slot, void __user* argument) {
+  struct heddle_card* card = slot->card;
   struct heddle_wait wait;
-  long left;
+  unsigned long left, slice;
+  long woken;
 
   if (copy_from_user(&wait, argument, sizeof(wait))) return -EFAULT;
-  left = wait_event_interruptible_timeout(slot->wait, READ_ONCE(slot->interrupts) != wait.seen || slot->card->gone,
-                                          msecs_to_jiffies(wait.milliseconds));
-  if (left < 0) return -EINTR;
-  if (left == 0) return is_gone(slot->card) ? -EIO : -ETIME;
-  if (slot->card->gone) return -EIO;
+  left = msecs_to_jiffies(wait.milliseconds);
+  do {
+    slice = min_t(unsigned long, left, SLICE);
+    woken = wait_event_interruptible_timeout(slot->wait,
+                                             READ_ONCE(slot->interrupts) != wait.seen || READ_ONCE(card->gone), slice);
+    if (woken < 0) return -EINTR;
+    if (READ_ONCE(card->gone) || (woken == 0 && look(card))) return -EIO;
+    left -= slice;
+  } while (woken == 0 && left > 0);
+  if (woken == 0) return -ETIME;
   wait.seen = READ_ONCE(slot->interrupts);
   return copy_to_user(argument, &wait, sizeof(wait)) ? -EFAULT : 0;
 }
 
+/* What is the same for all processes, and tells nothing of any. */
+static const struct {
+  u32 offset;
+  u32 bytes;
+} open_to_all[] = {{HEDDLE_REG_MAGIC, 4},        {HEDDLE_REG_VERSION, 4},        {HEDDLE_REG_SMS, 4},
+                   {HEDDLE_REG_GPCS, 4},         {HEDDLE_REG_QUEUES, 4},         {HEDDLE_REG_COPY_ENGINES, 4},
+                   {HEDDLE_REG_MEMORY_BYTES, 8}, {HEDDLE_REG_CLOCK_MHZ, 4},      {HEDDLE_REG_THREADS_LIMIT, 4},
+                   {HEDDLE_REG_SHARED_LIMIT, 4}, {HEDDLE_REG_COPY_CHANNELS, 4},  {HEDDLE_REG_CLOCK_PERIOD, 4},
+                   {HEDDLE_REG_TIMESTAMP, 8},    {HEDDLE_REG_TIMESTAMP_RATE, 8}, {HEDDLE_REG_DOORBELL_PAGE, 4}};
+
 static long read_register(struct heddle_slot* slot, void __user* argument) {
   struct heddle_card* card = slot->card;
   struct heddle_register request;
+  bool gone = false;
+  unsigned int i;
 
   if (copy_from_user(&request, argument, sizeof(request))) return -EFAULT;
-  /* EVENT, below, would lose its event. */
-  if ((request.bytes != 4 && request.bytes != 8) || request.offset % request.bytes != 0 || request.offset >= 0x100 ||
-      (request.offset & ~7u) == HEDDLE_REG_EVENT) {
-    return -EINVAL;
+  for (i = 0; i < ARRAY_SIZE(open_to_all); ++i) {
+    if (open_to_all[i].offset == request.offset && open_to_all[i].bytes == request.bytes) break;
   }
-  if (request.bytes == 4) {
+  if (i == ARRAY_SIZE(open_to_all)) return -EINVAL;
+  mutex_lock(&card->lock);
+  if (card->gone) {
+    gone = true;
+  } else if (request.bytes == 4) {
     request.value = get(card, request.offset);
-    if (request.value == ALL_ONES && is_gone(card)) return -EIO;
+    gone = request.value == ALL_ONES && is_gone(card);
   } else {
     request.value = readq(card->registers + request.offset);
-    if (request.value == ~0ull && is_gone(card)) return -EIO;
+    gone = request.value == ~0ull && is_gone(card);
   }
+  mutex_unlock(&card->lock);
+  if (gone) return -EIO;
   return copy_to_user(argument, &request, sizeof(request)) ? -EFAULT : 0;
 }
 
 static long heddle_ioctl(struct file* file, unsigned int command, unsigned long raw) {
   struct heddle_slot* slot = file->private_data;
-  struct heddle_card* card = slot->card;
   void __user* argument = (void __user*)raw;
-  struct heddle_open open;
-  long result;
 
   if (command == HEDDLE_IOC_WAIT) return wait_for_interrupt(slot, argument);
   if (command == HEDDLE_IOC_READ) return read_register(slot, argument);
@@ -363,16 +471,9 @@ static long heddle_ioctl(struct file* file, unsigned int command, unsigned long 
         slot->number, slot->number - 1, slot->host_address, HOST_BYTES, (u64)slot->number * PART_BYTES, PART_BYTES};
     return copy_to_user(argument, &info, sizeof(info)) ? -EFAULT : 0;
   }
-  mutex_lock(&card->lock);
-  if (command == HEDDLE_IOC_OPEN) {
-    result = copy_from_user(&open, argument, sizeof(open)) ? -EFAULT : open_queue(slot, &open);
-  } else if (command == HEDDLE_IOC_REPORT) {
-    result = report(slot, argument);
-  } else {
-    result = -ENOTTY;
-  }
-  mutex_unlock(&card->lock);
-  return result;
+  if (command == HEDDLE_IOC_OPEN) return open_by_ioctl(slot, argument);
+  if (command == HEDDLE_IOC_REPORT) return report(slot, argument);
+  return -ENOTTY;
 }
 
 static const struct file_operations heddle_files = {
@@ -414,6 +515,10 @@ static int prepare(struct heddle_card* card) {
   card->slots = min3(SLOTS, get(card, HEDDLE_REG_QUEUES), (u32)min_t(u64, memory / PART_BYTES - 1, SLOTS));
   put(card, HEDDLE_REG_CONTROL, HEDDLE_CONTROL_SOFT_RESET_MASK);
   put(card, HEDDLE_REG_WINDOW_COMMAND, HEDDLE_WINDOW_COMMAND_ISOLATE);
+  if (get(card, HEDDLE_REG_WINDOW_ISOLATED) != 1) {
+    dev_err(dev, "the device does not keep subcontexts to their windows: processes cannot be kept apart\n");
+    return -ENODEV;
+  }
   error = clear(card, 0, (SLOTS + 1) * TABLE_BYTES);
   if (error != 0) return error;
   /* Empty tables for all: a subcontext that nobody has reaches nothing. */
@@ -425,14 +530,11 @@ static int prepare(struct heddle_card* card) {
   return 0;
 }
 
-static int heddle_probe(struct pci_dev* pci, const struct pci_device_id* id) {
-  struct heddle_card* card = devm_kzalloc(&pci->dev, sizeof(*card), GFP_KERNEL);
+static int start(struct heddle_card* card) {
+  struct pci_dev* pci = card->pci;
   unsigned int i;
   int error;
 
-  if (card == NULL) return -ENOMEM;
-  card->pci = pci;
-  mutex_init(&card->lock);
   error = pcim_enable_device(pci);
   if (error == 0) error = pcim_iomap_regions(pci, 1 << BAR_REGISTERS | 1 << BAR_MEMORY, "heddle");
   if (error == 0) error = dma_set_mask_and_coherent(&pci->dev, DMA_BIT_MASK(48));
@@ -469,15 +571,43 @@ static int heddle_probe(struct pci_dev* pci, const struct pci_device_id* id) {
   return 0;
 }
 
+static int heddle_probe(struct pci_dev* pci, const struct pci_device_id* id) {
+  struct heddle_card* card = kzalloc(sizeof(*card), GFP_KERNEL);
+  int error;
+
+  if (card == NULL) return -ENOMEM;
+  kref_init(&card->users);
+  card->pci = pci_dev_get(pci);
+  mutex_init(&card->lock);
+  error = start(card);
+  if (error != 0) kref_put(&card->users, release_card);
+  return error;
+}
+
+/* Files may be open still. Whatever they ask for ends with an error from now on, and their pages of the device are
+ * gone; their memory of the host is theirs until they are closed. */
 static void heddle_remove(struct pci_dev* pci) {
   struct heddle_card* card = pci_get_drvdata(pci);
+  unsigned int i;
 
   misc_deregister(&card->misc);
+  mutex_lock(&card->lock);
   put(card, HEDDLE_REG_INT_MASK, 0);
   put(card, HEDDLE_REG_CONTROL, HEDDLE_CONTROL_SOFT_RESET_MASK);
+  pci_clear_master(pci);
+  give_up(card);
+  for (i = 0; i < card->slots; ++i) {
+    struct heddle_slot* slot = &card->slot[i];
+
+    if (slot->left) give_back(slot);
+    if (slot->mapping == NULL) continue;
+    unmap_mapping_range(slot->mapping, HEDDLE_MAP_DOORBELLS, HEDDLE_MAP_HOST - HEDDLE_MAP_DOORBELLS, 1);
+    unmap_mapping_range(slot->mapping, HEDDLE_MAP_DEVICE, PART_BYTES, 1);
+  }
+  mutex_unlock(&card->lock);
   free_irq(pci_irq_vector(pci, 0), card);
   pci_free_irq_vectors(pci);
-  pci_clear_master(pci);
+  kref_put(&card->users, release_card);
 }
 
 static const struct pci_device_id heddle_ids[] = {{PCI_DEVICE(VENDOR, DEVICE)}, {0}};
@@ -488,8 +618,6 @@ static struct pci_driver heddle_driver = {
     .id_table = heddle_ids,
     .probe = heddle_probe,
     .remove = heddle_remove,
-    /* A file that is open keeps the module; unbinding by hand would pull the card from under it. */
-    .driver.suppress_bind_attrs = true,
 };
 module_pci_driver(heddle_driver);
 

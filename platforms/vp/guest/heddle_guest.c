@@ -2,6 +2,7 @@
  * library, launches kernels and checks what they did. Static, for an initial RAM disk that holds little else. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@
 
 #define PROGRAM_TRIPLE 1u /* as kernels.yaml has them */
 #define PROGRAM_COUNT 2u
+#define PROGRAM_STAY 3u
 #define TRIALS 2000u /* waits for a signal, of which each is at most a second */
 
 struct card {
@@ -172,13 +174,25 @@ static void open_card(struct card* card) {
   card->doorbells = map(card, HEDDLE_MAP_DOORBELLS, card->device.doorbell_page);
 }
 
-static void open_queue(struct card* card) {
+static void close_card(struct card* card) {
+  munmap(card->host, card->info.host_bytes);
+  munmap(card->part, card->info.device_bytes);
+  munmap(card->doorbells, card->device.doorbell_page);
+  close(card->file);
+}
+
+/* With an empty ring. */
+static void open_again(const struct card* card) {
   struct heddle_packet invalid;
   heddle_packet_invalid(&invalid);
   for (uint32_t i = 0; i < PACKETS; ++i) memcpy(card->host + RING + i * sizeof invalid, &invalid, sizeof invalid);
   memset(card->host + READ_INDEX, 0, 0x80);
   const struct heddle_open request = {RING, PACKETS, READ_INDEX, 0};
   if (ioctl(card->file, HEDDLE_IOC_OPEN, &request) != 0) fail("the queue does not open: %s", strerror(errno));
+}
+
+static void open_queue(struct card* card) {
+  open_again(card);
   const struct heddle_queue_setup setup = {.ring = host_address(card, RING),
                                            .size = PACKETS,
                                            .read_index = host_address(card, READ_INDEX),
@@ -368,6 +382,43 @@ static void check_guards(const struct card* card) {
   }
 }
 
+/* Until the queue has stopped with an error. False: it does not. */
+static bool is_refused(const struct card* card) {
+  struct heddle_queue_report report = {0};
+  for (unsigned trial = 0; trial < TRIALS; ++trial) {
+    if (ioctl(card->file, HEDDLE_IOC_REPORT, &report) != 0) fail("no report: %s", strerror(errno));
+    if (report.state == HEDDLE_QUEUE_STATE_ERROR) return true;
+    /* A packet that was done, and was alone: nothing is left that could be refused. */
+    uint64_t read_index = 0;
+    bus_load((void*)(uintptr_t)card, host_address(card, READ_INDEX), &read_index, 8);
+    if (report.state == HEDDLE_QUEUE_STATE_ACTIVE && read_index == 1) return false;
+  }
+  return false;
+}
+
+/* A kernel that does not end, and behind it a packet that stops the queue, which has been opened anew. */
+static void hang(struct card* card) {
+  const struct heddle_dispatch kernel = {.scopes = HEDDLE_SCOPES(false, HEDDLE_FENCE_SYSTEM, HEDDLE_FENCE_SYSTEM),
+                                         .setup = 1,
+                                         .workgroup = {32, 1, 1},
+                                         .grid = {2048, 1, 1},
+                                         .group_segment = 8,
+                                         .kernel_object = make_object(card, PROGRAM_STAY),
+                                         .kernarg = make_arguments(card, 0, 1, 0, 0)};
+  struct heddle_packet packets[2];
+  heddle_packet_kernel(&packets[0], &kernel);
+  heddle_packet_fill(&packets[1], HEDDLE_SCOPES(false, HEDDLE_FENCE_SYSTEM, HEDDLE_FENCE_SYSTEM), 0x8000, 64, 0, 0);
+  copy_words(card->host + RING, packets[0].bytes, sizeof packets);
+  bus_barrier(card);
+  *(volatile uint64_t*)(card->doorbells + 8 * card->info.queue) = 1;
+  struct heddle_queue_report report = {0};
+  for (unsigned trial = 0; report.state != HEDDLE_QUEUE_STATE_ERROR; ++trial) {
+    if (trial == TRIALS) fail("a packet behind a kernel without an end is not refused");
+    if (ioctl(card->file, HEDDLE_IOC_REPORT, &report) != 0) fail("no report: %s", strerror(errno));
+  }
+  if (report.index != 1) fail("packet %llu is refused, not 1", (unsigned long long)report.index);
+}
+
 /* A packet that would do harm if the device let it: copies, fills and kernels that reach for what is the other's, the
  * driver's, or anybody's. Where the guards lie is known to the attacker. */
 static void attack(struct card* card, uint64_t dice, const struct heddle_info* other) {
@@ -407,11 +458,29 @@ static void attack(struct card* card, uint64_t dice, const struct heddle_info* o
   *(volatile uint64_t*)(card->doorbells + 8 * card->info.queue) = 0;
 }
 
-/* Accesses everything that a process can map, at random, and opens its queue again and again. */
+/* A fill of its own memory, which is done. */
+static void behave(struct card* card) {
+  const uint64_t target = card->info.device_address + COUNTER;
+  struct heddle_packet packet;
+  uint64_t word = 0;
+  bus_store(card, target, &word, 8);
+  heddle_packet_fill(&packet, HEDDLE_SCOPES(true, HEDDLE_FENCE_SYSTEM, HEDDLE_FENCE_SYSTEM), target, 64, 0x51, 0);
+  copy_words(card->host + RING, packet.bytes, sizeof packet.bytes);
+  bus_barrier(card);
+  *(volatile uint64_t*)(card->doorbells + 8 * card->info.queue) = 0;
+  for (unsigned trial = 0; word == 0 && trial < TRIALS; ++trial) bus_load(card, target, &word, 8);
+  if (word == 0) fail("a packet of a process does nothing in its own memory");
+}
+
+/* Accesses everything that a process can map, at random, and opens its queue again and again: for an attack, for a
+ * packet that is none, and for a kernel without an end. */
 static void be_hostile(uint64_t seed, unsigned accesses, const struct heddle_info* other) {
   struct card card;
   uint64_t random = seed * 2 + 1;
-  unsigned opened = 0;
+  unsigned attacks = 0;
+  unsigned refused = 0;
+  unsigned done = 0;
+  unsigned hung = 0;
   open_card(&card);
   open_queue(&card);
   for (unsigned i = 0; i < accesses; ++i) {
@@ -443,12 +512,27 @@ static void be_hostile(uint64_t seed, unsigned accesses, const struct heddle_inf
         *(volatile uint64_t*)at = value >> (value & 63);
     }
     if (i % 100 != 99) continue;
-    const struct heddle_open request = {RING, PACKETS, READ_INDEX, 0};
-    if (ioctl(card.file, HEDDLE_IOC_OPEN, &request) != 0) fail("the queue does not open again: %s", strerror(errno));
-    ++opened;
+    open_again(&card);
     attack(&card, value, other);
+    ++attacks;
+    refused += is_refused(&card) ? 1 : 0;
+    if (attacks % 10 == 5) {
+      open_again(&card);
+      behave(&card);
+      ++done;
+    }
+    if (attacks % 20 == 15) {
+      open_again(&card);
+      hang(&card);
+      ++hung;
+    }
   }
-  printf("guest: hostile: %u random accesses, %u attacks\n", accesses, opened);
+  printf(
+      "guest: hostile: %u random accesses, %u attacks of which %u were refused, %u packets done, %u kernels without an "
+      "end\n",
+      accesses, attacks, refused, done, hung);
+  /* Of all that attacks reach for, 1 in 1,500 is the attacker's own. */
+  if (refused + 1 + attacks / 100 < attacks) fail("%u attacks were carried out", attacks - refused);
   exit(0);
 }
 
@@ -492,6 +576,108 @@ static int until_gone(void) {
     return 0;
   }
   fail("the device is not gone");
+  return 1;
+}
+
+/* A queue that was stopped beside a kernel without an end is opened again, or its process ends: the kernel is killed,
+ * and the place of the process is free for others, of which there are more than places. */
+static int stuck(unsigned rounds) {
+  struct card card;
+  uint64_t random = 1;
+  for (unsigned i = 0; i < rounds; ++i) {
+    open_card(&card);
+    open_queue(&card);
+    hang(&card);
+    if (i % 2 == 1) {
+      open_queue(&card);
+      launch_triple(&card, &random);
+    }
+    close_card(&card);
+  }
+  printf("guest: %u kernels without an end were killed\n", rounds);
+  return 0;
+}
+
+/* The device goes (--vanish-after) while nobody asks the driver anything, but for one that waits. */
+static int alone(void) {
+  struct card card;
+  int status = 0;
+  open_card(&card);
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child < 0) fail("fork: %s", strerror(errno));
+  if (child == 0) { /* past the driver */
+    while (*(volatile uint64_t*)card.part == 0) {
+    }
+    exit(0);
+  }
+  struct heddle_wait wait = {card.interrupts, 1000000000};
+  if (ioctl(card.file, HEDDLE_IOC_WAIT, &wait) == 0 || errno != EIO) fail("a wait ends with: %s", strerror(errno));
+  if (waitpid(child, &status, 0) != child || status != 0) fail("the other process ended badly: %#x", (unsigned)status);
+  printf("guest: one that waits alone hears that the device is gone\n");
+  return 0;
+}
+
+static void write_one(const char* path) {
+  const int file = open(path, O_WRONLY | O_CLOEXEC);
+  if (file < 0 || write(file, "1", 1) != 1) fail("%s: %s", path, strerror(errno));
+  close(file);
+}
+
+/* The device is taken out of the guest's bus while a file is open, and comes back. */
+static int removed(void) {
+  struct card card;
+  struct heddle_register request = {HEDDLE_REG_SMS, 4, 0};
+  struct heddle_queue_report report;
+  uint64_t random = 1;
+  int status = 0;
+  open_card(&card);
+  open_queue(&card);
+  launch_triple(&card, &random);
+  open_queue(&card);
+  hang(&card);
+  fflush(stdout);
+  const pid_t waiter = fork();
+  if (waiter < 0) fail("fork: %s", strerror(errno));
+  if (waiter == 0) {
+    struct heddle_wait wait = {card.interrupts, 1000000000};
+    while (ioctl(card.file, HEDDLE_IOC_WAIT, &wait) == 0) {
+    }
+    if (errno != EIO) fail("a wait ends with: %s", strerror(errno));
+    exit(0);
+  }
+  write_one("/sys/class/misc/heddle/device/remove");
+  if (waitpid(waiter, &status, 0) != waiter || status != 0) fail("the waiter ended badly: %#x", (unsigned)status);
+  const struct heddle_open again = {RING, PACKETS, READ_INDEX, 0};
+  if (ioctl(card.file, HEDDLE_IOC_READ, &request) == 0 || errno != EIO) fail("a read ends with: %s", strerror(errno));
+  if (ioctl(card.file, HEDDLE_IOC_REPORT, &report) == 0 || errno != EIO) fail("a report: %s", strerror(errno));
+  if (ioctl(card.file, HEDDLE_IOC_OPEN, &again) == 0 || errno != EIO) fail("an open ends with: %s", strerror(errno));
+  memset(card.host, 0x5A, card.info.host_bytes); /* is still its own */
+  uint8_t* const areas[2] = {card.part, card.doorbells};
+  for (unsigned i = 0; i < 2; ++i) {
+    const pid_t child = fork();
+    if (child < 0) fail("fork: %s", strerror(errno));
+    if (child == 0) {
+      (void)*(volatile uint64_t*)areas[i];
+      _exit(0);
+    }
+    if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status) || WTERMSIG(status) != SIGBUS) {
+      fail("a page of a device that was removed: %#x", (unsigned)status);
+    }
+  }
+  close_card(&card);
+  write_one("/sys/bus/pci/rescan");
+  open_card(&card);
+  open_queue(&card);
+  launch_triple(&card, &random);
+  printf("guest: the device was removed, and came back\n");
+  return 0;
+}
+
+/* What a guest looks like whose kernel stops. */
+static int panic(void) {
+  const int file = open("/proc/sysrq-trigger", O_WRONLY);
+  if (file < 0 || write(file, "c", 1) != 1) fail("/proc/sysrq-trigger: %s", strerror(errno));
   return 1;
 }
 
@@ -555,10 +741,15 @@ int main(int count, char** words) {
   if (strcmp(command, "launches") == 0) return launches(first, second);
   if (strcmp(command, "condensed") == 0) return condensed((unsigned)first);
   if (strcmp(command, "hostile") == 0) return two_processes(first, second);
+  if (strcmp(command, "stuck") == 0) return stuck((unsigned)first);
+  if (strcmp(command, "removed") == 0) return removed();
   if (strcmp(command, "until-gone") == 0) return until_gone();
+  if (strcmp(command, "alone") == 0) return alone();
+  if (strcmp(command, "panic") == 0) return panic();
   if (strcmp(command, "figures") == 0) return figures();
-  fprintf(stderr,
-          "usage: heddle_guest identify | launches SEED COUNT | condensed ROUNDS | hostile SEED ACCESSES | "
-          "until-gone | figures\n");
+  fprintf(
+      stderr,
+      "usage: heddle_guest identify | launches SEED COUNT | condensed ROUNDS | hostile SEED ACCESSES | stuck ROUNDS | "
+      "removed | until-gone | alone | panic | figures\n");
   return 2;
 }

@@ -7,7 +7,8 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/* Offsets of mmap(): one page of doorbells, memory of the host, device memory. */
+/* Offsets of mmap(): one page of doorbells, memory of the host, device memory. The first and the last can only be
+ * shared, and raise SIGBUS once the device is gone. */
 #define HEDDLE_MAP_DOORBELLS 0x00000000
 #define HEDDLE_MAP_HOST 0x01000000
 #define HEDDLE_MAP_DEVICE 0x10000000
@@ -42,7 +43,7 @@ struct heddle_wait {
   __u32 milliseconds; /* at most */
 };
 
-/* A register of identification or time, below 0x100. */
+/* A register of what the device is, or TIMESTAMP, as a whole; of all others EINVAL. */
 struct heddle_register {
   __u32 offset;
   __u32 bytes; /* 4 or 8 */
