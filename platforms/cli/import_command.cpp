@@ -48,9 +48,9 @@ void write_dim(YAML::Emitter& out, const char* key, const arch::Dim3& d) {
 // Kernels that are alike but for their launch share one entry.
 std::string key_of(const arch::KernelRecord& k) {
   const arch::Dim3& cluster = k.cluster.of(arch::CgaLevel::gpc);  // the one level that recordings know
-  return fmt::format("{}|{},{},{}|{},{},{}|{},{},{},{}|{}|{}|{}|{}", k.name, k.grid.x, k.grid.y, k.grid.z, k.block.x,
+  return fmt::format("{}|{},{},{}|{},{},{}|{},{},{},{}|{}|{}|{}|{}|{}", k.name, k.grid.x, k.grid.y, k.grid.z, k.block.x,
                      k.block.y, k.block.z, cluster.x, cluster.y, cluster.z, static_cast<int>(k.cluster.mode),
-                     k.registers_per_thread, k.shared_bytes, k.local_bytes, k.duration.min);
+                     k.registers_per_thread, k.shared_bytes, k.local_bytes, k.cooperative, k.duration.min);
 }
 
 void write_cluster(YAML::Emitter& out, const arch::ClusterShape& cluster) {
@@ -139,6 +139,7 @@ std::string scenario_text(const Inputs& inputs, const Machines& machines, const 
     write_dim(out, "block", k->block);
     out << YAML::Key << "registers" << YAML::Value << k->registers_per_thread;
     out << YAML::Key << "shared" << YAML::Value << fmt::format("{} B", k->shared_bytes);
+    if (k->cooperative) out << YAML::Key << "cooperative" << YAML::Value << true;
     if (k->local_bytes != 0) out << YAML::Key << "local" << YAML::Value << fmt::format("{} B", k->local_bytes);
     write_cluster(out, k->cluster);
     out << YAML::Key << "cycles" << YAML::Value << k->duration.min << YAML::EndMap;
@@ -221,6 +222,10 @@ int import_command(const std::vector<std::string>& arguments) {
   } else {
     write_text(text, output);
     for (const workload::Workload& w : inputs.workloads) {
+      if (has_stream_structure(w)) {
+        std::cout << "note: graphs, and kernels that start before the one ahead of them has ended, are written as "
+                     "operations of streams that follow each other\n";
+      }
       for (const std::string& warning : w.warnings) std::cout << "note: " << warning << '\n';
     }
     std::cout << "scenario: " << output << '\n';

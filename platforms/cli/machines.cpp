@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -56,6 +58,29 @@ bool has_clusters(const workload::Workload& workload) {
                      [](const workload::Op& op) { return op.kernel.cluster.any(); });
 }
 
+// Machines that a device of an unknown name is taken for, by what it has. Of several with as many SMs the first of its
+// kind.
+constexpr std::pair<std::uint32_t, const char*> kBySms[] = {{78, "h20"},       {108, "a100"},   {114, "h100-pcie"},
+                                                            {132, "h100-sxm"}, {142, "l40s"},   {148, "b200"},
+                                                            {170, "rtx5090"},  {256, "mi350x"}, {304, "mi300x"}};
+
+std::string preset_by_sms(const workload::DeviceInfo& device) {
+  const auto* const found = std::find_if(std::begin(kBySms), std::end(kBySms),
+                                         [&device](const auto& entry) { return entry.first == device.sms; });
+  if (found == std::end(kBySms)) return {};
+  gpu::GpuParams params;
+  ParamBinder binder;
+  params.bind(binder);
+  ParamLayers layers(1, {});
+  layers.add_preset(0, gpu::preset(found->second), {Origin::Kind::preset, found->second});
+  layers.resolve(binder, 0);
+  const arch::SmLimits& limits = params.sm.limits;
+  const bool alike = limits.warp_size == device.warp_size &&
+                     (device.shared_bytes_per_sm == 0 || device.shared_bytes_per_sm == limits.shared_bytes) &&
+                     (device.max_threads_per_sm == 0 || device.max_threads_per_sm == limits.threads);
+  return alike ? found->second : "";
+}
+
 Choice from_recording(const workload::Workload& workload) {
   Choice choice;
   choice.preset = gpu::preset_for_device(workload.device.name);
@@ -69,10 +94,25 @@ Choice from_recording(const workload::Workload& workload) {
                              choice.preset, workload.device.id);
     return choice;
   }
+  if (workload.device.sms == 0 && workload.format == "nsys") {
+    choice.preset = scenario::kDefaultPreset;
+    choice.why = fmt::format(
+        "preset {}, for want of better: the recording does not say what device {} is (TARGET_INFO_GPU); --gpu chooses "
+        "another",
+        choice.preset, workload.device.id);
+    return choice;
+  }
+  choice.preset = preset_by_sms(workload.device);
+  if (!choice.preset.empty()) {
+    choice.why = fmt::format("preset {}: no preset knows the recorded device '{}', and this one has its {} SMs",
+                             choice.preset, workload.device.name, workload.device.sms);
+    return choice;
+  }
   if (workload.device.sms == 0) {
     throw InputError({workload.name, 0, 0},
                      fmt::format("the recording does not tell what device {} is", workload.device.id),
-                     "choose its machine, as in --gpu mi350x; heddle show presets lists some");
+                     fmt::format("choose its machine, as in --gpu {}; heddle show presets lists some",
+                                 workload.device.warp_size == 64 ? "mi350x" : scenario::kDefaultPreset));
   }
   choice.preset = "generic";
   choice.generic = generic_machine(workload.device);
@@ -269,8 +309,8 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
     binder.dump_root(config, "gpu");
     if (inputs.recorded()) {
       // Durations can only be fitted to the machine of --gpu if the recording does not tell its own.
-      machine.recorded =
-          tells_machine(inputs.workloads[i]) ? recorded_machine(inputs.workloads[i], options.timing) : machine.params;
+      const bool fits_chosen = !tells_machine(inputs.workloads[i]) && !options.gpus.empty();
+      machine.recorded = fits_chosen ? machine.params : recorded_machine(inputs.workloads[i], options.timing);
       machine.changed = text_of(machine.params) != text_of(machine.recorded);
     }
   }
@@ -343,6 +383,11 @@ std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Mach
   return jobs;
 }
 
+bool has_stream_structure(const workload::Workload& workload) {
+  return std::any_of(workload.ops.begin(), workload.ops.end(),
+                     [](const workload::Op& op) { return op.graph.has_value() || op.programmatic; });
+}
+
 workload::SubmitBy submit_by(const Inputs& inputs, const RunOptions& options) {
   workload::SubmitBy by = workload::SubmitBy::streams;
   if (inputs.scenario && inputs.scenario->packets) by = workload::SubmitBy::packets;
@@ -360,9 +405,9 @@ std::optional<workload::PacketOptions> packet_options(const Inputs& inputs, cons
     packets.reset();
   }
   for (const workload::Workload& workload : inputs.workloads) {
-    const auto graph = [](const workload::Op& op) { return op.graph.has_value() || op.programmatic; };
-    if (by == workload::SubmitBy::streams || std::none_of(workload.ops.begin(), workload.ops.end(), graph)) continue;
-    throw InputError({inputs.scenario ? inputs.scenario->file : workload.name, 0, 0},
+    // Queues keep more order than a recording's streams, which is a note and no error.
+    if (by == workload::SubmitBy::streams || inputs.recorded() || !has_stream_structure(workload)) continue;
+    throw InputError({inputs.scenario->file, 0, 0},
                      "graphs and programmatic kernels are of streams, and this run submits in another way",
                      "leave out `by` of `submit`, or add --submit streams");
   }

@@ -71,6 +71,9 @@ std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Mach
                                    const std::optional<workload::PacketOptions>& packets = std::nullopt,
                                    bool tmdqs = false);
 
+// It has operations that only streams can carry as they are: of graphs, or launched ahead of the end of another.
+bool has_stream_structure(const workload::Workload& workload);
+
 // How the run submits, from the scenario and the command line.
 workload::SubmitBy submit_by(const Inputs& inputs, const RunOptions& options);
 // Of a run that submits by packets; else nothing. Throws InputError for options that need packets, and for arguments of

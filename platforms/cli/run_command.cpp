@@ -158,6 +158,14 @@ void collect_warnings(RunOutcome& outcome, const PerfettoSink* timeline) {
   for (const workload::Workload& workload : outcome.inputs->workloads) {
     outcome.warnings.insert(outcome.warnings.end(), workload.warnings.begin(), workload.warnings.end());
   }
+  // A scenario is refused for it (packet_options).
+  const auto structured = [](const workload::Workload& workload) { return has_stream_structure(workload); };
+  if ((outcome.packets || outcome.tmdqs) &&
+      std::any_of(outcome.inputs->workloads.begin(), outcome.inputs->workloads.end(), structured)) {
+    outcome.warnings.emplace_back(
+        "graphs, and kernels that start before the one ahead of them has ended, are of streams: as submitted here, "
+        "operations of a stream follow each other one by one");
+  }
   if (timeline != nullptr && timeline->left_out() > 0) {
     outcome.warnings.push_back(
         fmt::format("{} events did not fit into the timeline; raise run.timeline_events with --set",
@@ -291,7 +299,7 @@ int run_command(const std::vector<std::string>& arguments) {
     std::cout << run_help();
     return kSuccess;
   }
-  const Inputs inputs = load_inputs(options.files, options.device, options.lets);
+  const Inputs inputs = load_inputs(options.files, options.device, options.lets, options.guess_clusters);
   const std::optional<workload::PacketOptions> packets = packet_options(inputs, options);
   const Machines machines = resolve_machines(inputs, options);
   if (options.dump_config) {

@@ -46,6 +46,8 @@ po::options_description run_options() {
       "fit", po::value<std::string>()->value_name("launch|signature"),
       "fit CTA durations to each recorded launch (default), or one per name, grid and block")(
       "device", po::value<int>()->value_name("N"), "replay only this device of the recording")(
+      "guess", po::value<std::string>()->value_name("clusters|none"),
+      "clusters: those that names of kernels tell, where a recording tells none (default)")(
       "no-baseline", "do not simulate the recorded machine beside a changed one")(
       "timing", po::value<std::string>()->value_name("at|fast|lt"),
       "at: links, queues and decisions take their cycles (default); fast: the same, but accesses to memory reserve "
@@ -143,6 +145,7 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.pace = line.choice<replay::Pace>("pace", {{"recorded", replay::Pace::recorded}, {"asap", replay::Pace::asap}})
                      .value_or(options.pace);
   options.fit = line.choice<Fit>("fit", {{"launch", Fit::launch}, {"signature", Fit::signature}}).value_or(options.fit);
+  options.guess_clusters = line.choice<bool>("guess", {{"clusters", true}, {"none", false}}).value_or(true);
   options.perfetto = line.choice<bool>("trace", {{"perfetto", true}}).value_or(false);
   options.dump_ctas = line.choice<bool>("dump", {{"ctas", true}}).value_or(false);
   options.bits = line.has("bits");
@@ -155,7 +158,7 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
 }
 
 Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device,
-                   const std::vector<std::string>& lets) {
+                   const std::vector<std::string>& lets, bool guess_clusters) {
   if (files.empty() && device)
     throw InputError("--device chooses a device of a recording, and there is none", "name the trace");
   if (files.empty()) return from_scenario(scenario::parse_scenario(default_scenario(), "first_light.yaml", lets));
@@ -184,6 +187,7 @@ Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> dev
     if (!lets.empty()) throw InputError("--let sets a parameter of a scenario; a recording has none");
     std::vector<workload::Workload> workloads = import_recording(kind, path);
     if (device) keep_device(workloads, *device, path);
+    if (guess_clusters) std::for_each(workloads.begin(), workloads.end(), import::guess_clusters);
     std::move(workloads.begin(), workloads.end(), std::back_inserter(inputs.workloads));
   }
   return inputs;

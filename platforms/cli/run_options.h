@@ -36,6 +36,7 @@ struct RunOptions {
   std::optional<std::uint32_t> batch;
   replay::Pace pace = replay::Pace::recorded;
   Fit fit = Fit::launch;
+  bool guess_clusters = true;  // of recordings that tell none
   bool perfetto = false;
   bool dump_ctas = false;
   bool bits = false;
@@ -58,8 +59,9 @@ struct Inputs {
   bool recorded() const { return !scenario; }
 };
 
-// Recognises files by their content. `lets`: parameters of a scenario. Throws InputError.
+// Recognises files by their content. `lets`: parameters of a scenario; `guess_clusters`: those of recordings that tell
+// none, from names of kernels. Throws InputError.
 Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device,
-                   const std::vector<std::string>& lets = {});
+                   const std::vector<std::string>& lets = {}, bool guess_clusters = true);
 
 }  // namespace heddle::cli

@@ -17,10 +17,8 @@ namespace {
 
 constexpr Nanoseconds kDefaultLatency = 5'000;  // where no launch found its stream idle
 constexpr Nanoseconds kLaunchedAhead = 20'000;  // launched so long before it could start: the wait was not the host's
-constexpr Nanoseconds kUnexplained = 15'000;    // a start so much later than expected has a reason of its own
 constexpr Nanoseconds kLeastMedianGap = 500;    // below it the outlier rule would cut into the noise of the clock
 constexpr Nanoseconds kContradiction = 1'000;   // ends and starts of neighbours cross by less than this in recordings
-constexpr Nanoseconds kRounding = 2;            // recorders round starts and durations on their own
 
 Nanoseconds start_of(const Op& op) { return op.recorded->start; }
 Nanoseconds end_of(const Op& op) { return op.recorded->start + op.recorded->duration; }
@@ -48,12 +46,22 @@ class Deriver {
     add_recorded(waits);
     explain_late_starts();
     mark_overlaps();
+    mark_programmatic();
     check();
     warn();
     return counts_;
   }
 
  private:
+  // It is of a graph whose first operation is another.
+  bool within_graph(std::size_t i) const {
+    if (!ops_[i].graph || !predecessor_[i]) return false;
+    const std::optional<GraphUse>& before = ops_[*predecessor_[i]].graph;
+    return before && !before->last;
+  }
+  // Its end can be waited for from outside: it is of no graph, or the last of its own.
+  bool has_end(std::size_t i) const { return !ops_[i].graph || ops_[i].graph->last; }
+
   // Lower quartile of (start - launch) over the operations that found their stream idle: the upper ones also waited for
   // other streams or for a host busy with something else.
   void measure_latency() {
@@ -61,7 +69,7 @@ class Deriver {
     std::vector<Nanoseconds>
         first;  // of each stream: idle as far as the recording tells; used if there is nothing else
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      if (!ops_[i].enqueue || *ops_[i].enqueue > start_of(ops_[i])) continue;
+      if (!ops_[i].enqueue || *ops_[i].enqueue > start_of(ops_[i]) || within_graph(i)) continue;
       const Nanoseconds latency = start_of(ops_[i]) - *ops_[i].enqueue;
       if (!predecessor_[i]) {
         first.push_back(latency);
@@ -79,7 +87,7 @@ class Deriver {
   void measure_gap() {
     std::vector<Nanoseconds> samples;
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      if (!ops_[i].enqueue || !predecessor_[i]) continue;
+      if (!ops_[i].enqueue || !predecessor_[i] || within_graph(i)) continue;
       const Nanoseconds ready = end_of(ops_[*predecessor_[i]]);
       if (ready - *ops_[i].enqueue > kLaunchedAhead) samples.push_back(start_of(ops_[i]) - ready);
     }
@@ -133,7 +141,7 @@ class Deriver {
       if (edge.from == from) return;
     }
     const Nanoseconds tolerance = workload_.timings.resolution + kContradiction;
-    if (from >= to || end_of(ops_[from]) > start_of(ops_[to]) + tolerance) {
+    if (from >= to || within_graph(to) || !has_end(from) || end_of(ops_[from]) > start_of(ops_[to]) + tolerance) {
       ++counts_.contradicted;
       return;
     }
@@ -151,6 +159,7 @@ class Deriver {
     const Nanoseconds gap = workload_.timings.stream_gap.value_or(0);
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       Op& op = ops_[i];
+      if (within_graph(i)) continue;
       if (!op.enqueue) {
         op.not_before = start_of(op);  // INP-03
         ++launched_before_;
@@ -180,7 +189,7 @@ class Deriver {
     while (at != by_end_.begin()) {
       --at;
       if (end_of(ops_[*at]) <= start - kUnexplained) break;
-      if (ops_[*at].stream != ops_[i].stream && *at < i && start_of(ops_[*at]) < start) return *at;
+      if (ops_[*at].stream != ops_[i].stream && has_end(*at) && *at < i && start_of(ops_[*at]) < start) return *at;
     }
     return std::nullopt;
   }
@@ -188,7 +197,7 @@ class Deriver {
   // One sweep over the starts. Kernels no longer than the tolerance cannot overlap by more than it, and of the others
   // only those wait in `open` that have not overlapped yet: it stays short.
   void mark_overlaps() {
-    const Nanoseconds tolerance = std::max(workload_.timings.resolution, kRounding);
+    const Nanoseconds tolerance = std::max(workload_.timings.resolution, kRecordedRounding);
     Nanoseconds latest_end = std::numeric_limits<Nanoseconds>::min();
     std::vector<std::size_t> open;
     for (std::size_t i = 0; i < ops_.size(); ++i) {
@@ -204,6 +213,19 @@ class Deriver {
       op.recorded->overlaps = std::min(latest_end, end) > start + tolerance;
       if (!op.recorded->overlaps) open.push_back(i);
       latest_end = std::max(latest_end, end);
+    }
+  }
+
+  // Kernels whose stream does not make them wait for the end of the one before them.
+  void mark_programmatic() {
+    const Nanoseconds tolerance = std::max(workload_.timings.resolution, kRecordedRounding);
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      if (!predecessor_[i]) continue;
+      const Op& before = ops_[*predecessor_[i]];
+      Op& op = ops_[i];
+      if (op.kind != OpKind::kernel || before.kind != OpKind::kernel || op.graph || before.graph) continue;
+      op.programmatic = std::min(end_of(before), end_of(op)) > start_of(op) + tolerance;
+      if (op.programmatic) ++programmatic_;
     }
   }
 
@@ -237,6 +259,12 @@ class Deriver {
       say(fmt::format("{} recorded waits between streams were ignored: what they wait for ended after they were over.",
                       counts_.contradicted));
     }
+    if (programmatic_ > 0) {
+      say(
+          fmt::format("{} kernels begin before the kernel ahead of them in their stream has ended; each may start once "
+                      "the CTAs of that one have ended, without a gap between them.",
+                      programmatic_));
+    }
     if (started_early_ > 0) {
       say(
           fmt::format("{} operations start before their launch call: the clocks of host and device disagree in this "
@@ -254,6 +282,7 @@ class Deriver {
   DependencyCounts counts_;
   std::size_t launched_before_ = 0;
   std::size_t started_early_ = 0;
+  std::size_t programmatic_ = 0;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,13 +24,21 @@ using namespace workload;
 namespace {
 
 constexpr Nanoseconds kWholeMicroseconds = 1'000;
+constexpr std::uint32_t kWavefront = 64;        // of AMD's GPUs for computing
 constexpr std::uint32_t kAssumedThreads = 256;  // of a kernel without grid (INP-04): the common block size
 
 // The operations of one device become a workload.
 class KinetoBuilder {
  public:
-  KinetoBuilder(KinetoTables& tables, int device, std::vector<std::size_t> ops, std::string name)
-      : tables_(tables), device_(device), order_(std::move(ops)), stream_of_(tables.streams.size()) {
+  // `alone`: no other device has operations.
+  KinetoBuilder(KinetoTables& tables, const ByteSource& source, int device, bool alone, std::vector<std::size_t> ops,
+                std::string name)
+      : tables_(tables),
+        source_(source),
+        device_(device),
+        alone_(alone),
+        order_(std::move(ops)),
+        stream_of_(tables.streams.size()) {
     workload_.name = std::move(name);
     workload_.format = "kineto";
   }
@@ -46,14 +55,19 @@ class KinetoBuilder {
     workload_.timings.resolution = tables_.whole_microseconds ? kWholeMicroseconds : 1;
     describe_device();
     std::vector<HostMoment> launches;
+    std::vector<std::optional<KinetoOperators::Index>> operators;
     launches.reserve(order_.size());
+    operators.reserve(order_.size());
     workload_.ops.reserve(order_.size());
     for (const std::size_t index : order_) {
       KinetoOp& op = tables_.ops[index];
       const KinetoCall* call = tables_.call(op.correlation);
       launches.push_back(call != nullptr ? HostMoment{relative(op, call->begin), call->correlation} : HostMoment{});
+      operators.push_back(operator_of(op, call));
       workload_.ops.push_back(convert(op, call));
     }
+    tables_.operators.fill(workload_, operators, source_);
+    form_graphs(workload_, graph_launches());
     if (assumed_ > 0) {
       workload_.warnings.push_back(
           fmt::format("{} of {} kernels have no grid in the recording; each is taken as {} CTAs of {} threads, one per "
@@ -67,9 +81,25 @@ class KinetoBuilder {
 
  private:
   void describe_device() {
-    const std::optional<DeviceInfo> info = tables_.device(device_);
-    workload_.device.id = device_;
+    std::optional<DeviceInfo> info = tables_.device(device_);
+    // Where a process sees some of a system's devices only, its table counts those, and the events all.
+    if (!info && alone_) {
+      info = tables_.only_device();
+      if (info) {
+        workload_.warnings.push_back(
+            fmt::format("The operations are of device {}, and the only device that the recording describes is {} ({}): "
+                        "they are taken for the same.",
+                        device_, info->id, info->name));
+      }
+    }
     if (info) workload_.device = *info;
+    workload_.device.id = device_;
+    const auto of_hip = [this](std::size_t index) {
+      const KinetoCall* call = tables_.call(tables_.ops[index].correlation);
+      return call != nullptr && call->hip;
+    };
+    // It tells at least whose GPU it is.
+    if (!info && std::any_of(order_.begin(), order_.end(), of_hip)) workload_.device.warp_size = kWavefront;
     if (workload_.device.sms == 0) {
       workload_.warnings.push_back(
           fmt::format("The recording does not say how many SMs device {} has (deviceProperties); the machine cannot "
@@ -88,6 +118,15 @@ class KinetoBuilder {
                    "The recording mixes clocks: record it again, or remove the event from the file.");
     }
     return result;
+  }
+
+  // What a graph launches is not the work of the operator around its launch.
+  std::optional<KinetoOperators::Index> operator_of(const KinetoOp& op, const KinetoCall* call) const {
+    if (call != nullptr && call->graph) return std::nullopt;
+    const std::uint64_t number = call != nullptr && call->external != 0 ? call->external : op.external;
+    const auto numbered = tables_.operators.numbered(number);
+    if (numbered || call == nullptr) return numbered;
+    return tables_.operators.running(call->thread, call->begin);
   }
 
   std::size_t stream(std::size_t file_stream) {
@@ -109,6 +148,7 @@ class KinetoBuilder {
       op.recorded->occupancy_percent = static_cast<double>(from.occupancy);
       op.kernel.registers_per_thread = from.registers;
       shape(from, call, op);
+      op.kernel.cooperative = call != nullptr && call->cooperative && !op.grid_assumed;
     } else {
       op.bytes = from.bytes;
       op.duration = from.duration;  // INP-11
@@ -166,6 +206,22 @@ class KinetoBuilder {
     }
   }
 
+  // By operation: the number of the graph launch that it is of. A call that is not recorded was one if it launched
+  // several operations.
+  std::vector<std::uint64_t> graph_launches() const {
+    std::unordered_map<std::uint64_t, std::size_t> launched;
+    for (const std::size_t index : order_) ++launched[tables_.ops[index].correlation];
+    std::vector<std::uint64_t> launches;
+    launches.reserve(order_.size());
+    for (const std::size_t index : order_) {
+      const std::uint64_t correlation = tables_.ops[index].correlation;
+      const KinetoCall* call = tables_.call(correlation);
+      const bool graph = call != nullptr ? call->graph : correlation != 0 && launched[correlation] > 1;
+      launches.push_back(graph ? correlation : 0);
+    }
+    return launches;
+  }
+
   // INP-02: the event was recorded by one host call and is waited for by another; both have their own correlation.
   std::vector<StreamWait> link_waits() {
     std::vector<StreamWait> waits;
@@ -197,7 +253,9 @@ class KinetoBuilder {
   }
 
   KinetoTables& tables_;
+  const ByteSource& source_;
   int device_;
+  bool alone_;
   std::vector<std::size_t> order_;
   std::vector<std::optional<std::size_t>> stream_of_;  // by stream of the file: index into Workload::streams
   Workload workload_;
@@ -219,8 +277,9 @@ std::vector<Workload> kineto_from(ByteSource& source, const std::string& name) {
   std::map<int, std::vector<std::size_t>> by_device;
   for (std::size_t i = 0; i < tables.ops.size(); ++i) by_device[tables.ops[i].device].push_back(i);
   std::vector<Workload> workloads;
-  for (auto& [device, ops] : by_device)
-    workloads.push_back(KinetoBuilder(tables, device, std::move(ops), name).build());
+  for (auto& [device, ops] : by_device) {
+    workloads.push_back(KinetoBuilder(tables, source, device, by_device.size() == 1, std::move(ops), name).build());
+  }
   return workloads;
 }
 

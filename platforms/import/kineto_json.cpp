@@ -1,5 +1,6 @@
 #include "import/kineto_json.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -37,6 +38,7 @@ const std::unordered_map<std::string, JsonValue KinetoEvent::*>& arg_fields() {
       {"device", &KinetoEvent::device},
       {"stream", &KinetoEvent::stream},
       {"correlation", &KinetoEvent::correlation},
+      {"external id", &KinetoEvent::external_id},
       {"bytes", &KinetoEvent::bytes},
       {"registers per thread", &KinetoEvent::registers},
       {"shared memory", &KinetoEvent::shared},
@@ -63,6 +65,61 @@ const std::unordered_map<std::string, JsonValue KinetoDevice::*>& device_fields(
       {"sharedmemperblockoptin", &KinetoDevice::shared_per_cta_optin}};
   return kFields;
 }
+
+const std::unordered_map<std::string, KinetoArguments::List>& argument_lists() {
+  static const std::unordered_map<std::string, KinetoArguments::List> kLists = {
+      {"input dims", KinetoArguments::dims},
+      {"input type", KinetoArguments::types},
+      {"input strides", KinetoArguments::strides},
+      {"concrete inputs", KinetoArguments::values}};
+  return kLists;
+}
+
+// A list of the file as text again, without spaces.
+class RawList {
+ public:
+  // The next value is such a list, if it is one at all. Null: it is not.
+  void expect(std::string* into) {
+    text_ = into;
+    depth_ = 0;
+  }
+  bool expected() const { return text_ != nullptr; }
+  bool inside() const { return depth_ > 0; }
+
+  void open() {
+    if (depth_++ == 0) {
+      text_->clear();
+    } else {
+      separate();
+    }
+    *text_ += '[';
+  }
+  void close() {
+    *text_ += ']';
+    if (--depth_ == 0) text_ = nullptr;
+  }
+  void value(std::string_view text) {
+    separate();
+    *text_ += text;
+  }
+  void quoted(const std::string& text) {
+    const auto plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+    if (std::all_of(text.begin(), text.end(), plain)) {
+      value("\"");
+      (*text_ += text) += '"';
+    } else {
+      value(Json(text).dump(-1, ' ', true, Json::error_handler_t::replace));
+    }
+  }
+
+ private:
+  void separate() {
+    if (text_->back() != '[') *text_ += ',';
+  }
+
+  std::string* text_ = nullptr;
+  std::size_t depth_ = 0;
+};
 
 // Where the parser is. What is not needed is counted by depth only and leaves no trace in memory.
 enum class Place { file, root, devices, device, events, event, args, dims };
@@ -93,6 +150,7 @@ class Handler final : public nlohmann::json_sax<Json> {
   bool key(std::string& text) override {
     if (skipped_ > 0) return true;
     target_ = nullptr;
+    raw_.expect(nullptr);
     section_ = Section::none;
     text = lower_case(text);  // INP-01
     switch (place_.back()) {
@@ -108,6 +166,7 @@ class Handler final : public nlohmann::json_sax<Json> {
         if (text == "grid") section_ = Section::grid;
         if (text == "block") section_ = Section::block;
         target(arg_fields(), event_, text);
+        expect_list(text);
         break;
       case Place::device:
         target(device_fields(), device_, text);
@@ -120,6 +179,10 @@ class Handler final : public nlohmann::json_sax<Json> {
 
   bool start_object(std::size_t /*size*/) override {
     if (skipped_ > 0) return skip();
+    if (raw_.inside()) {
+      raw_.value("null");
+      return skip();
+    }
     switch (place_.back()) {
       case Place::file:
         return enter(Place::root);
@@ -151,6 +214,10 @@ class Handler final : public nlohmann::json_sax<Json> {
 
   bool start_array(std::size_t /*size*/) override {
     if (skipped_ > 0) return skip();
+    if (raw_.expected()) {
+      raw_.open();
+      return true;
+    }
     switch (section_) {
       case Section::events:
         has_events_ = true;
@@ -168,6 +235,10 @@ class Handler final : public nlohmann::json_sax<Json> {
   }
   bool end_array() override {
     if (skipped_ > 0) return unskip();
+    if (raw_.inside()) {
+      raw_.close();
+      return true;
+    }
     leave();
     return true;
   }
@@ -190,6 +261,24 @@ class Handler final : public nlohmann::json_sax<Json> {
   void target(const Fields& fields, Record& record, const std::string& text) {
     const auto found = fields.find(text);
     if (found != fields.end()) target_ = &(record.*(found->second));
+  }
+
+  void expect_list(const std::string& key) {
+    if (!event_.is_operator()) return;
+    const auto found = argument_lists().find(key);
+    if (found != argument_lists().end()) raw_.expect(&event_.arguments.lists[found->second]);
+  }
+
+  void raw_scalar(JsonValue::Kind kind, std::int64_t integer, const std::string* text) {
+    if (kind == JsonValue::Kind::integer) {
+      raw_.value(fmt::format_int(integer).c_str());
+    } else if (kind == JsonValue::Kind::text) {
+      raw_.quoted(*text);
+    } else if (kind == JsonValue::Kind::decimal) {
+      raw_.value(*text);
+    } else {
+      raw_.value("null");
+    }
   }
 
   bool skip() {
@@ -231,6 +320,10 @@ class Handler final : public nlohmann::json_sax<Json> {
 
   bool scalar(JsonValue::Kind kind, std::int64_t integer, const std::string* text = nullptr) {
     if (skipped_ > 0) return true;
+    if (raw_.inside()) {
+      raw_scalar(kind, integer, text);
+      return true;
+    }
     if (place_.back() == Place::dims) {
       if (kind != JsonValue::Kind::integer) dims_->numeric = false;
       if (dims_->count < dims_->extents.size()) dims_->extents[dims_->count] = integer;
@@ -291,6 +384,7 @@ class Handler final : public nlohmann::json_sax<Json> {
   Section section_ = Section::none;  // what the last key promises
   JsonValue* target_ = nullptr;      // where the value of the last key goes
   JsonDims* dims_ = nullptr;
+  RawList raw_;
   KinetoEvent event_;
   KinetoDevice device_;
   std::size_t events_ = 0;
@@ -357,6 +451,13 @@ std::optional<std::int64_t> parse_scaled(std::string_view text, int power) {
 }
 
 }  // namespace
+
+// "Operator" in files of 2021.
+bool KinetoEvent::is_operator() const {
+  if (cat.kind != JsonValue::Kind::text) return false;
+  const std::string category = lower_case(cat.text);
+  return category == "cpu_op" || category == "operator";
+}
 
 void read_kineto_json(ByteSource& source, KinetoSink& sink) {
   if (source.sgetc() == std::streambuf::traits_type::eof()) {

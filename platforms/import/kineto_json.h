@@ -39,13 +39,23 @@ struct JsonDims {
   std::array<std::int64_t, 3> extents{};
 };
 
+// The arguments of an operator of the host: four lists with an entry for each, as JSON without spaces. What a list
+// lacks in the file is empty.
+struct KinetoArguments {
+  enum List : std::size_t { dims, types, strides, values, kLists };
+  std::array<std::string, kLists> lists;
+};
+
 struct KinetoEvent {
   std::size_t index = 0;       // in traceEvents, from 0
   std::uint64_t position = 0;  // number of its first byte in the file, from 1
   JsonValue ph, cat, name, pid, tid, ts, dur;
-  JsonValue device, stream, correlation, bytes, registers, shared, occupancy;
+  JsonValue device, stream, correlation, external_id, bytes, registers, shared, occupancy;
   JsonValue sync_kind, wait_on_stream, wait_on_record;
   JsonDims grid, block;
+  KinetoArguments arguments;  // only of an event whose category comes before its arguments, as recorders write it
+
+  bool is_operator() const;
 };
 
 struct KinetoDevice {

@@ -55,6 +55,8 @@ void KinetoTables::on_event(const KinetoEvent& event) {
     add_call(event);
   } else if (category == "cuda_sync") {
     add_wait(event);
+  } else if (event.is_operator()) {
+    add_operator(event);
   }
 }
 
@@ -92,6 +94,7 @@ void KinetoTables::add_op(const KinetoEvent& event, OpKind kind) {
   };
   if (!whole(event.ts) || !whole(event.dur)) whole_microseconds = false;
   op.correlation = correlation(event, event.correlation, "correlation");
+  op.external = correlation(event, event.external_id, "External id");
   if (event.bytes.present()) op.bytes = integer(event, event.bytes, "bytes", kMaxRecordedBytes);
   if (kind == OpKind::kernel) {
     if (event.registers.present()) {
@@ -125,6 +128,10 @@ void KinetoTables::add_call(const KinetoEvent& event) {
   if (call.correlation == 0) return;  // nothing on a device can refer to it
   call.begin = time(event, event.ts, "ts");
   const std::string& name = event.name.text;
+  call.external = correlation(event, event.external_id, "External id");
+  call.thread = operators.thread(event.pid, event.tid);
+  call.graph = name.find("GraphLaunch") != std::string::npos;
+  call.cooperative = name.find("LaunchCooperativeKernel") != std::string::npos;
   call.hip = starts_with(name, "hip");
   call.work_items = name == "hipExtModuleLaunchKernel";
   if (event.grid.present && event.block.present) {
@@ -159,7 +166,18 @@ void KinetoTables::add_wait(const KinetoEvent& event) {
   waits.push_back(wait);
 }
 
+void KinetoTables::add_operator(const KinetoEvent& event) {
+  const Nanoseconds duration = time(event, event.dur, "dur");
+  if (duration < 0 || duration > kMaxRecordedDuration) {
+    wrong(event, event.dur, "dur", fmt::format("0 to {} microseconds", kMaxRecordedDuration / 1000));
+  }
+  if (event.name.kind != JsonValue::Kind::text) wrong(event, event.name, "name", "a text");
+  operators.add(event, operators.thread(event.pid, event.tid), correlation(event, event.external_id, "External id"),
+                time(event, event.ts, "ts"), duration);
+}
+
 void KinetoTables::finish() {
+  operators.finish();
   std::sort(calls_.begin(), calls_.end(), [](const KinetoCall& a, const KinetoCall& b) {
     return std::tie(a.correlation, a.begin) < std::tie(b.correlation, b.begin);
   });
@@ -240,7 +258,15 @@ std::optional<std::size_t> KinetoTables::stream(const JsonValue& value) {
 std::optional<DeviceInfo> KinetoTables::device(int id) const {
   const auto found = devices_.find(id);
   if (found == devices_.end()) return std::nullopt;
-  const KinetoDevice& device = found->second;
+  return describe(id, found->second);
+}
+
+std::optional<DeviceInfo> KinetoTables::only_device() const {
+  if (devices_.size() != 1) return std::nullopt;
+  return describe(devices_.begin()->first, devices_.begin()->second);
+}
+
+DeviceInfo KinetoTables::describe(int id, const KinetoDevice& device) const {
   const auto number = [&](const JsonValue& value, std::string_view key, std::uint64_t min, std::uint64_t max) {
     const std::optional<std::int64_t> read = value.as_integer();
     if (read && *read >= 0 && static_cast<std::uint64_t>(*read) >= min && static_cast<std::uint64_t>(*read) <= max) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "import/kineto_json.h"
+#include "import/kineto_operators.h"
 #include "workload/workload.h"
 
 namespace heddle::import {
@@ -33,6 +34,7 @@ struct KinetoOp {
   workload::Nanoseconds start = 0;  // as in the file, here and below
   workload::Nanoseconds duration = 0;
   std::uint64_t correlation = 0;  // 0: none
+  std::uint64_t external = 0;     // the recorder's number of its operator; 0: none
   std::uint64_t bytes = 0;
   std::uint32_t registers = 0;
   std::optional<std::uint32_t> shared;
@@ -45,10 +47,14 @@ struct KinetoOp {
 
 struct KinetoCall {
   std::uint64_t correlation = 0;
+  std::uint64_t external = 0;  // as of an operation
   workload::Nanoseconds begin = 0;
-  std::uint32_t dims = 0;   // index into KinetoTables::dims plus 1; 0: the call has none
-  bool hip = false;         // of the HIP runtime
-  bool work_items = false;  // its grid counts work-items, not workgroups (INP-04)
+  std::uint32_t thread = 0;  // KinetoOperators::thread()
+  std::uint32_t dims = 0;    // index into KinetoTables::dims plus 1; 0: the call has none
+  bool hip = false;          // of the HIP runtime
+  bool work_items = false;   // its grid counts work-items, not workgroups (INP-04)
+  bool graph = false;        // it launches a graph
+  bool cooperative = false;
 };
 
 // Grid, block and shared memory that are with the launch call instead of the kernel (ROCm).
@@ -80,6 +86,8 @@ class KinetoTables final : public KinetoSink {
   const KinetoCall* call(std::uint64_t correlation) const;
   // From deviceProperties, checked; nothing if the trace does not describe the device.
   std::optional<workload::DeviceInfo> device(int id) const;
+  // The device that the trace describes, if it is a single one.
+  std::optional<workload::DeviceInfo> only_device() const;
 
   [[noreturn]] void fail(const KinetoPlace& place, std::string_view name, std::string_view what,
                          std::string_view remedy = {}) const;
@@ -87,6 +95,7 @@ class KinetoTables final : public KinetoSink {
   std::vector<KinetoOp> ops;
   std::vector<KinetoDims> dims;
   std::vector<KinetoWait> waits;
+  KinetoOperators operators;
   std::vector<std::string> streams;  // names, each once
   bool whole_microseconds = true;    // every time of a GPU operation is an integer
 
@@ -94,6 +103,8 @@ class KinetoTables final : public KinetoSink {
   void add_op(const KinetoEvent& event, workload::OpKind kind);
   void add_call(const KinetoEvent& event);
   void add_wait(const KinetoEvent& event);
+  void add_operator(const KinetoEvent& event);
+  workload::DeviceInfo describe(int id, const KinetoDevice& device) const;
 
   workload::Nanoseconds time(const KinetoEvent& event, const JsonValue& value, std::string_view key) const;
   std::uint64_t integer(const KinetoEvent& event, const JsonValue& value, std::string_view key,

@@ -72,6 +72,7 @@ class NsysBuilder {
       launches.push_back(call ? HostMoment{relative(op, *call), sequence(op.call)} : HostMoment{});
       workload_.ops.push_back(convert(op, call));
     }
+    form_graphs(workload_, graph_launches());
     const std::vector<StreamWait> waits = link_waits();
     derive_dependencies(workload_, launches, waits);
     return std::move(workload_);
@@ -125,6 +126,18 @@ class NsysBuilder {
       op.direction = direction_of(op.kernel.name);
     }
     return op;
+  }
+
+  // By operation: the number of the graph launch that it is of. Calls of different processes may have the same.
+  std::vector<std::uint64_t> graph_launches() const {
+    std::map<NsysCallId, std::uint64_t> numbers;
+    std::vector<std::uint64_t> launches;
+    launches.reserve(order_.size());
+    for (const std::size_t index : order_) {
+      const NsysOp& op = tables_.ops[index];
+      launches.push_back(op.of_graph ? numbers.emplace(op.call, numbers.size() + 1).first->second : 0);
+    }
+    return launches;
   }
 
   std::vector<StreamWait> link_waits() {

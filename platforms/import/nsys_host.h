@@ -59,6 +59,7 @@ struct NsysOp {
   workload::Nanoseconds start = 0;  // as in the file
   workload::Nanoseconds duration = 0;
   NsysCallId call;
+  bool of_graph = false;  // the call launched a graph
   std::uint64_t bytes = 0;
   std::int64_t name = 0;     // a kernel's: id in StringIds
   arch::KernelShape kernel;  // without durations

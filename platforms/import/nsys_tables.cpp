@@ -29,17 +29,29 @@ constexpr const char* kCudaDevices = "TARGET_INFO_CUDA_DEVICE";
 constexpr int kSchemaMajor = 3;
 constexpr std::uint8_t kFirstUnifiedMemory = 11;  // ENUM_CUDA_MEMCPY_OPER: migrations of pages, in no stream
 constexpr std::uint8_t kLastUnifiedMemory = 13;
-constexpr std::int64_t kLoadBalancingPolicy = 2;  // cudaClusterSchedulingPolicyLoadBalancing
+constexpr std::int64_t kLoadBalancingPolicy = 2;   // cudaClusterSchedulingPolicyLoadBalancing
+constexpr std::int64_t kCooperative = 2;           // ENUM_CUDA_KERNEL_LAUNCH_TYPE, here and below
+constexpr std::int64_t kCooperativeOnSeveral = 3;  // devices
 
 constexpr const char* kRecordKernels = "Record with `nsys profile --trace=cuda`, around code that runs on the GPU.";
 
 // What kernels, copies and fills have in common: the first columns of each of their lists.
-enum Common : std::size_t { kStart, kEnd, kDevice, kContext, kStream, kCorrelation, kGlobalPid, kCommonColumns };
+enum Common : std::size_t {
+  kStart,
+  kEnd,
+  kDevice,
+  kContext,
+  kStream,
+  kCorrelation,
+  kGlobalPid,
+  kGraphNode,
+  kCommonColumns
+};
 
 std::vector<NsysScan::Column> with_common(std::initializer_list<NsysScan::Column> more) {
-  std::vector<NsysScan::Column> columns = {{"start", true},     {"end", true},      {"deviceId", true},
-                                           {"contextId", true}, {"streamId", true}, {"correlationId", false},
-                                           {"globalPid", false}};
+  std::vector<NsysScan::Column> columns = {{"start", true},      {"end", true},         {"deviceId", true},
+                                           {"contextId", true},  {"streamId", true},    {"correlationId", false},
+                                           {"globalPid", false}, {"graphNodeId", false}};
   columns.insert(columns.end(), more.begin(), more.end());
   return columns;
 }
@@ -58,6 +70,7 @@ NsysOp read_common(const NsysScan& scan) {
   const std::int64_t process = nsys_process(scan.integer_or(kGlobalPid, 0, 0, kAnyNsysId));
   op.stream = {process, scan.integer(kContext, 0, kMaxNsysId), scan.integer(kStream, 0, kMaxNsysId)};
   op.call = {process, scan.integer_or(kCorrelation, 0, 0, kAnyNsysId)};
+  op.of_graph = op.call.correlation != 0 && scan.integer_or(kGraphNode, 0, 0, kAnyNsysId) != 0;
   return op;
 }
 
@@ -142,6 +155,7 @@ void NsysTables::read_kernels() {
     kCluster,
     kPolicy = kCluster + 3,
     kActive,
+    kLaunch,
   };
   NsysScan scan(database_, kKernels,
                 with_common({{"demangledName", false},
@@ -160,7 +174,8 @@ void NsysTables::read_kernels() {
                              {"clusterY", false},
                              {"clusterZ", false},
                              {"clusterSchedulingPolicy", false},
-                             {"maxActiveClusters", false}}));
+                             {"maxActiveClusters", false},
+                             {"launchType", false}}));
   constexpr auto kMaxShared = static_cast<std::int64_t>(kMaxRecordedShared);
   constexpr auto kMaxBlock = static_cast<std::uint32_t>(kMaxRecordedBlock);
   while (scan.next()) {
@@ -184,6 +199,8 @@ void NsysTables::read_kernels() {
       return static_cast<std::uint32_t>(scan.integer_or(column, 0, 0, kMaxNsysId));
     };
     const arch::Dim3 cluster{extent(kCluster), extent(kCluster + 1), extent(kCluster + 2)};
+    const std::int64_t launch = scan.integer_or(kLaunch, 0, 0, kMaxNsysId);
+    kernel.cooperative = launch == kCooperative || launch == kCooperativeOnSeveral;
     // A cluster of one CTA groups nothing.
     if (cluster != arch::kNoExtents && cluster != arch::Dim3{}) {
       kernel.cluster.of(arch::CgaLevel::gpc) = cluster;

@@ -1,8 +1,10 @@
-// Recordings of profilers as workloads: INP-01 to INP-07, INP-10, INP-11.
+// Recordings of profilers as workloads: INP-01 to INP-07, INP-10 to INP-14.
 #pragma once
 
 #include <istream>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "workload/workload.h"
@@ -66,5 +68,22 @@ std::vector<workload::Workload> import_rocprof(const std::string& path);
 
 // The same from a stream of plain text; `name` stands for the file in messages and in Workload::name.
 std::vector<workload::Workload> import_rocprof(std::istream& stream, const std::string& name);
+
+// Clusters of kernels whose recording has none, from their names (INP-14).
+//
+// The extents of a cluster that a kernel's name tells, in CTAs; nothing if it tells none, or one of a single CTA.
+//  - Names of CUTLASS's library (its generator's names, "cutlass3x_sm90_..._128x128x64_2x1x1_..."): the three extents
+//    behind the tile's.
+//  - CUTLASS's template names: the shape behind the stages of MainloopSm90TmaGmma...<4, cute::tuple<cute::C<2>, ...>>.
+//  - Names with a word for it: "cga2x1x1", "cgasize2x1x1", "clustersize2x1x1", "cluster_shape_2x1x1".
+//  - cuBLAS's "nvjet_..._64x4_2x1_...": so many CTAs along x. This is no public documentation, but what a recording
+//  with
+//    clusters shows: names with 2x1 and with 1x2 both have clusters of (2, 1, 1), names with 1x1 none.
+std::optional<arch::Dim3> cluster_in_name(std::string_view name);
+
+// Gives kernels without a cluster the GPC_CGA that their names tell, in multicast mode, where it has at most 16 CTAs
+// and divides the grid; marks them (Op::cluster_guessed) and says how many there are. Leaves recordings alone that know
+// clusters (format "nsys"), and machines with warps of 64.
+void guess_clusters(workload::Workload& workload);
 
 }  // namespace heddle::import

@@ -71,6 +71,8 @@ SubmitPacket StreamSubmitter::packet_of(const workload::Workload& workload, std:
   packet.operation = static_cast<std::uint32_t>(op);
   packet.stream = static_cast<std::uint32_t>(from.stream);
   packet.priority = from.priority.value_or(workload.streams[from.stream].priority);
+  packet.in_graph = from.graph.has_value();
+  packet.graph_last = from.graph && from.graph->last;
   if (from.kind != OpKind::kernel) {
     packet.kind = SubmitKind::hold;
     packet.hold_ns = static_cast<double>(from.duration);
@@ -80,8 +82,6 @@ SubmitPacket StreamSubmitter::packet_of(const workload::Workload& workload, std:
   if (!codes.empty()) packet.kernel.code = codes[op];
   packet.head = from.head;
   packet.programmatic = from.programmatic;
-  packet.in_graph = from.graph.has_value();
-  packet.graph_last = from.graph && from.graph->last;
   if (from.queue) {
     packet.queue = from.queue->address;
     packet.entries = from.queue->entries;

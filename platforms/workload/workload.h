@@ -15,6 +15,7 @@
 #include "arch/task_record.h"
 #include "arch/tensor_descriptor.h"
 #include "common/error.h"
+#include "workload/operators.h"
 
 namespace heddle::workload {
 
@@ -61,7 +62,7 @@ struct QueueUse {
   std::vector<std::size_t> until;  // it stays open until these operations have ended: indices into Workload::ops
 };
 
-// A kernel of a graph: the operations of one launch follow each other, each behind all that it waits for.
+// An operation of a graph: the operations of one launch follow each other, each behind all that it waits for.
 struct GraphUse {
   std::vector<std::size_t> after;  // of the same launch: indices into Workload::ops
   bool last = false;               // of its launch
@@ -85,8 +86,11 @@ struct Op {
   std::optional<GraphUse> graph;          // it is launched with others, as one operation of its stream
   std::optional<Recorded> recorded;
   std::uint32_t max_active_clusters =
-      0;                      // of a clustered kernel, as the recorder's driver computed it (INP-09); 0: none
-  bool grid_assumed = false;  // the recording has no grid: one CTA per SM of the recorded machine (INP-04)
+      0;                             // of a clustered kernel, as the recorder's driver computed it (INP-09); 0: none
+  bool cluster_guessed = false;      // the recording tells none: kernel.cluster is what its name says
+  bool grid_assumed = false;         // the recording has no grid: one CTA per SM of the recorded machine (INP-04)
+  std::optional<std::size_t> op_of;  // the operator that launched it: index into Workload::operators
+  bool op_inferred = false;          // its own is not recorded: op_of is that of launches like it, which all agree
 };
 
 struct Stream {
@@ -218,6 +222,7 @@ struct Workload {
   RecordedTimings timings;
   std::vector<Stream> streams;
   std::vector<Op> ops;  // in the order of their submission; within a stream this is their order of execution
+  std::vector<Operator> operators;  // that launched them, as far as they are recorded; callers before those they call
   std::vector<SmLoad> loads;
   std::vector<TpcSwitch> tpc_switches;
   arch::Instances instances;  // of the machine, as the scenario's `config` has them

@@ -24,9 +24,7 @@ bool absent(const std::string& name) {
 // What holds for every recording; `cuda`: it has the recorder's occupancy estimate.
 Results faithful_replay(const TempDir& dir, const std::string& name, const std::string& preset, double kernels,
                         bool cuda) {
-  std::vector<std::string> arguments = {recording(name)};
-  if (preset != "generic") arguments.insert(arguments.end(), {"--gpu", preset});
-  const Results results = run_well(dir, arguments);
+  const Results results = run_well(dir, {recording(name)});
   const double recorded = results.stat("replay.span.recorded");
   CHECK(results.document().at("gpus").at(0).at("preset") == preset);
   CHECK(results.stat("replay.kernels") == kernels);
@@ -89,7 +87,7 @@ TEST_CASE("recording: ResNet training on MI300X", "[cli][recordings][INP-01][INP
   const char* name = "mi300x_resnet_ddp_training_trim.json.gz";
   if (absent(name)) return;
   const TempDir dir;
-  const Results results = faithful_replay(dir, name, "generic", 2995, false);
+  const Results results = faithful_replay(dir, name, "mi300x", 2995, false);
   CHECK(results.document().at("gpus").at(0).at("sms") == 304);
   CHECK(results.stat("replay.overlap.modelled") == Approx(results.stat("replay.overlap.recorded")).epsilon(0.2));
 }

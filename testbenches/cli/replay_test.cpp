@@ -49,6 +49,9 @@ TEST_CASE("without --gpu the machine follows from the trace, and the run says wh
   const TempDir dir;
   dir.write("amd.json", hand_made_trace(6, kMi300x));
   dir.write("h200.json", hand_made_trace(6, R"({"id":0,"name":"NVIDIA H200","numSms":132,"warpSize":32})"));
+  dir.write("new.json", hand_made_trace(6, R"({"id":0,"name":"NVIDIA H101","numSms":132,"warpSize":32})"));
+  dir.write("less.json", hand_made_trace(6, R"({"id":0,"name":"NVIDIA H102","numSms":132,"warpSize":32,)"
+                                            R"("maxThreadsPerMultiprocessor":1536})"));
   dir.write("rtx.json", hand_made_trace(6, R"({"id":0,"name":"NVIDIA RTX 9999","numSms":50,"warpSize":32,)"
                                            R"("maxThreadsPerMultiprocessor":1536,"maxThreadsPerBlock":1024})"));
   struct Case {
@@ -58,8 +61,11 @@ TEST_CASE("without --gpu the machine follows from the trace, and the run says wh
     const char* says;
   };
   for (const Case& c :
-       {Case{"amd.json", "generic", 304,
-             "generic machine with the 304 SMs of the recorded device 'AMD Instinct MI300X'"},
+       {Case{"amd.json", "mi300x", 304,
+             "no preset knows the recorded device 'AMD Instinct MI300X', and this one has its 304"},
+        Case{"new.json", "h100-sxm", 132,
+             "no preset knows the recorded device 'NVIDIA H101', and this one has its 132"},
+        Case{"less.json", "generic", 132, "generic machine with the 132 SMs of the recorded device 'NVIDIA H102'"},
         Case{"h200.json", "h200", 132, "preset h200 for the recorded device 'NVIDIA H200'"},
         Case{"rtx.json", "generic", 50, "generic machine with the 50 SMs of the recorded device 'NVIDIA RTX 9999'"}}) {
     CAPTURE(c.file);
@@ -119,6 +125,44 @@ TEST_CASE("half the SMs and no pauses: the page shows all four, and the directio
   CHECK(alone.stat("replay.span.modelled") == results.stat("replay.span.modelled"));
 }
 
+TEST_CASE("clusters are guessed from names of kernels, unless --guess none", "[cli][INP-14]") {
+  const TempDir dir;
+  dir.write("t.json", trace({kernel("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN", 7, "100.000", "20.000", 1,
+                                    R"("grid":[2,66,1],"block":[384,1,1])"),
+                             call("cudaLaunchKernelExC", "90.000", 1)},
+                            R"({"id":0,"name":"NVIDIA H100 80GB HBM3","numSms":132,"warpSize":32})"));
+  const Finished finished = heddle_in(dir, {"run", "t.json", "--out", "guessed"});
+  INFO(finished.out << finished.err);
+  REQUIRE(finished.status == 0);
+  CHECK(contains(finished.out, "1 of 1 kernels have clusters that are guessed from their names"));
+  const Finished plain = heddle_in(dir, {"run", "t.json", "--guess", "none", "--out", "plain"});
+  REQUIRE(plain.status == 0);
+  CHECK_FALSE(contains(plain.out, "guessed"));
+  CHECK(Results(dir.file("guessed")).stat("replay.kernels_within_5_percent") == 1);
+  CHECK(Results(dir.file("plain")).stat("replay.kernels_within_5_percent") == 1);
+}
+
+TEST_CASE("a graph of a recording runs as one operation of its stream, and by packets one by one", "[cli][INP-13]") {
+  const TempDir dir;
+  dir.write("t.json", trace({kernel("a", 7, "100.000", "10.000", 2), kernel("b", 7, "111.000", "20.000", 2),
+                             R"({"ph":"X","cat":"gpu_memset","name":"Memset (Device)","pid":0,"tid":7,"ts":132.000,)"
+                             R"("dur":2.000,"args":{"device":0,"stream":7,"correlation":2,"bytes":64}})",
+                             kernel("c", 7, "135.000", "10.000", 2), kernel("behind", 7, "150.000", "5.000", 3),
+                             call("cudaGraphLaunch", "90.000", 2), call("cudaLaunchKernel", "95.000", 3)}));
+  const Finished finished = heddle_in(dir, {"run", "t.json", "--out", "streams"});
+  INFO(finished.out << finished.err);
+  REQUIRE(finished.status == 0);
+  CHECK(contains(finished.out, "1 launches of graphs, with 4 operations"));
+  const Results streams(dir.file("streams"));
+  CHECK(streams.stat("replay.kernels") == 4);
+  CHECK(streams.stat("replay.kernels_within_5_percent") == 4);
+  CHECK(streams.stat("gpu0.task.holds") == 1);
+  const Finished packets = heddle_in(dir, {"run", "t.json", "--submit", "aql", "--out", "packets"});
+  INFO(packets.out << packets.err);
+  REQUIRE(packets.status == 0);
+  CHECK(contains(packets.out, "operations of a stream follow each other one by one"));
+}
+
 TEST_CASE("several traces at once are each on a GPU of its own, as if alone", "[cli][INP-06]") {
   const TempDir dir;
   dir.write("a.json", hand_made_trace(30));
@@ -142,7 +186,7 @@ TEST_CASE("several traces at once are each on a GPU of its own, as if alone", "[
   }
   CHECK(compared > 100);
   // Their own presets, one for all, one for each.
-  CHECK(both.document().at("gpus").at(1).at("preset") == "generic");
+  CHECK(both.document().at("gpus").at(1).at("preset") == "mi300x");
   const Results each =
       run_well(dir, {"a.json", "b.json", "--gpu", "h100-sxm", "--gpu", "h200", "--no-baseline"}, "each");
   CHECK(each.document().at("gpus").at(0).at("preset") == "h100-sxm");

@@ -129,7 +129,7 @@ TEST_CASE("absurd device properties are refused", "[workload][INP-07][INP-10]") 
   CHECK_THAT(with(R"({"id":0,"numSms":8,"regsPerBlock":-1})"), Contains("\"regsPerBlock\" is -1"));
   CHECK_THAT(with(R"({"id":-4})"), Contains("\"id\" is -4"));
   CHECK_THAT(with("7"), Contains("entry 0 of deviceProperties is a single value"));
-  CHECK(with(R"({"id":5,"numSms":0})").empty());  // a device without operations
+  CHECK(with(kA100 + R"(,{"id":5,"numSms":0})").empty());  // a device without operations
 }
 
 TEST_CASE("times that cannot belong together are refused", "[workload][INP-07]") {

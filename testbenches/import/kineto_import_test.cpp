@@ -98,6 +98,26 @@ TEST_CASE("every device of a trace is a workload of its own", "[workload][INP-06
   CHECK(workloads[1].streams[0].name == "7");
 }
 
+TEST_CASE("the only device of the table is the only one of the events, whatever its number",
+          "[workload][INP-04][INP-10]") {
+  const Workload workload = import_text(trace({kernel("a", 7, "100", "5", 0, "", 2)}, kMi300x))[0];
+  CHECK(workload.device.id == 2);
+  CHECK(workload.device.name == "AMD Instinct MI300X");
+  CHECK(workload.ops[0].grid_assumed);
+  CHECK(workload.ops[0].kernel.grid == arch::Dim3{304, 1, 1});
+  CHECK_THAT(workload.warnings[0],
+             Catch::Contains("of device 2, and the only device that the recording describes is 0"));
+  // Not where another is meant, or may be.
+  const std::vector<Workload> two = import_text(
+      trace({kernel("a", 7, "100", "5", 0), kernel("b", 7, "110", "5", 0, R"("grid":[4,1,1],"block":[128,1,1])", 2)},
+            kMi300x));
+  REQUIRE(two.size() == 2);
+  CHECK(two[1].device.sms == 0);
+  const Workload other = import_text(trace({kernel("a", 7, "100", "5", 0, R"("grid":[4,1,1],"block":[128,1,1])", 2)},
+                                           kMi300x + "," + kMi300x.substr(0, 6) + "1" + kMi300x.substr(7)))[0];
+  CHECK(other.device.sms == 0);
+}
+
 TEST_CASE("an operation without launch call starts at its recorded start", "[workload][INP-03]") {
   const Workload workload = import_text(
       trace({kernel("before", 7, "100", "5", 1), kernel("none", 7, "110", "5", 0), call("cudaGraphLaunch", "112", 9),
@@ -111,8 +131,8 @@ TEST_CASE("an operation without launch call starts at its recorded start", "[wor
     CHECK(workload.ops[i].enqueue == 12'000);
     CHECK_FALSE(workload.ops[i].not_before.has_value());
   }
-  REQUIRE(workload.warnings.size() == 1);
-  CHECK_THAT(workload.warnings[0], Catch::StartsWith("2 of 4 operations have no launch call"));
+  REQUIRE(workload.warnings.size() == 2);
+  CHECK_THAT(workload.warnings[1], Catch::StartsWith("2 of 4 operations have no launch call"));
 }
 
 TEST_CASE("ROCm grids count workgroups or work-items by the launch call", "[workload][INP-04]") {

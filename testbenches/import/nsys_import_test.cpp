@@ -132,8 +132,25 @@ TEST_CASE("one launch of a graph has many kernels", "[workload][INP-03][INP-05]"
   REQUIRE(workload.ops.size() == 4);
   for (std::size_t i = 0; i < 3; ++i) CHECK(workload.ops[i].enqueue == -5'000);
   CHECK(workload.ops[3].enqueue == -4'000);
-  CHECK(workload.ops[1].stream == 1);
+  // They are one operation of the stream of the first.
+  for (std::size_t i = 0; i < 4; ++i) CHECK(workload.streams[workload.ops[i].stream].name == "7");
+  CHECK(workload.ops[0].graph->after.empty());
+  CHECK(workload.ops[1].graph->after == std::vector<std::size_t>{0});
+  CHECK(workload.ops[2].graph->after == std::vector<std::size_t>{0, 1});
+  CHECK_FALSE(workload.ops[1].graph->last);
+  CHECK(workload.ops[2].graph->last);
+  CHECK_FALSE(workload.ops[3].graph);
+  CHECK(warns(workload, "1 launches of graphs, with 3 operations"));
   CHECK(warns(workload, "2 launches of graphs are recorded as a whole"));
+}
+
+TEST_CASE("the type of a launch says whether it is cooperative", "[workload][INP-05][INP-13]") {
+  NsysExport file;
+  file.kernel(0, 10, 0, "launchType = 1").kernel(20, 30, 0, "launchType = 2").kernel(40, 50, 0, "launchType = 3");
+  const Workload workload = only(file);
+  CHECK_FALSE(workload.ops[0].kernel.cooperative);
+  CHECK(workload.ops[1].kernel.cooperative);
+  CHECK(workload.ops[2].kernel.cooperative);
 }
 
 TEST_CASE("streams of different contexts and processes are different", "[workload][INP-05]") {

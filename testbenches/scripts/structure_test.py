@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (".h", ".cpp", ".c")
-MOST_FILES = 696          # sources in models and platforms
+MOST_FILES = 702          # sources in models and platforms
 SHORT = 40                # lines: a file below is short
 MOST_SHORT = 41           # short files in models and platforms
 LEAST_PURE = 0.6          # of the lines of a block with a core: without SystemC

@@ -1,0 +1,38 @@
+// What a CTA demands of the machine, as amounts of work and not as a duration: how long it takes follows from who else
+// wants the same. Plain data.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace heddle::arch {
+
+// What amounts are of. Floating-point work counts operations (a multiply-add is two), instructions count lanes, memory
+// counts bytes.
+enum class DemandUnit : std::uint8_t {
+  tensor_f16,   // flops of matrix multiplies with f16 or bf16 operands
+  tensor_tf32,  // f32 operands
+  tensor_f8,    // f8 or i8 operands
+  tensor_f64,
+  fp32,        // flops
+  fp64,        // flops
+  int32,       // operations
+  sfu,         // operations: roots, exponentials, sines
+  shared,      // bytes between shared memory and registers
+  l2_read,     // bytes that come from the L2, whether they were there or not
+  l2_write,    // bytes that go to the L2
+  dram_read,   // bytes that the L2 fetches for it: a part of l2_read
+  dram_write,  // bytes that the L2 writes back for it
+};
+constexpr std::size_t kDemandUnits = 13;
+
+struct Demand {
+  std::array<double, kDemandUnits> amounts{};  // not negative
+  double floor_ns = 0;  // it takes so long at least, however free the machine is: latencies that nothing hides
+
+  double& of(DemandUnit unit) { return amounts[static_cast<std::size_t>(unit)]; }
+  double of(DemandUnit unit) const { return amounts[static_cast<std::size_t>(unit)]; }
+};
+
+}  // namespace heddle::arch
