@@ -1,5 +1,5 @@
 // What a CTA demands of the machine, as amounts of work and not as a duration: how long it takes follows from who else
-// wants the same. Plain data.
+// wants the same (models/fluid). Plain data.
 #pragma once
 
 #include <array>
@@ -26,10 +26,19 @@ enum class DemandUnit : std::uint8_t {
   dram_write,  // bytes that the L2 writes back for it
 };
 constexpr std::size_t kDemandUnits = 13;
+// As scenarios and statistics call it: "dram_read".
+constexpr const char* demand_name(DemandUnit unit) {
+  constexpr std::array<const char*, kDemandUnits> kNames = {
+      "tensor_f16", "tensor_tf32", "tensor_f8", "tensor_f64", "fp32",      "fp64",      "int32",
+      "sfu",        "shared",      "l2_read",   "l2_write",   "dram_read", "dram_write"};
+  return kNames[static_cast<std::size_t>(unit)];
+}
+constexpr bool counts_bytes(DemandUnit unit) { return unit >= DemandUnit::shared; }
 
 struct Demand {
   std::array<double, kDemandUnits> amounts{};  // not negative
-  double floor_ns = 0;  // it takes so long at least, however free the machine is: latencies that nothing hides
+  double bulk_read = 0;  // bytes of l2_read that bulk requests bring: they go to shared memory, past the L1
+  double floor_ns = 0;   // it takes so long at least, however free the machine is: latencies that nothing hides
 
   double& of(DemandUnit unit) { return amounts[static_cast<std::size_t>(unit)]; }
   double of(DemandUnit unit) const { return amounts[static_cast<std::size_t>(unit)]; }

@@ -233,6 +233,7 @@ bool CodeStore::is_lent(std::uint32_t code) const {
 std::uint32_t CodeStore::add(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel) {
   HEDDLE_CHECK(program != nullptr, "a code without a program");
   return enter({std::move(program),
+                nullptr,
                 0,
                 kernel.grid,
                 kernel.block,
@@ -243,6 +244,18 @@ std::uint32_t CodeStore::add(std::shared_ptr<const WarpProgram> program, const K
                 0,
                 {}},
                false);
+}
+
+std::uint32_t CodeStore::add(std::shared_ptr<const Demand> demand, const KernelShape& kernel) {
+  HEDDLE_CHECK(demand != nullptr, "a code without a demand");
+  Code code;
+  code.demand = std::move(demand);
+  code.grid = kernel.grid;
+  code.block = kernel.block;
+  code.shared_bytes = kernel.shared_bytes;
+  code.local_bytes = kernel.local_bytes;
+  code.cluster = kernel.cluster;
+  return enter(std::move(code), false);
 }
 
 bool CodeStore::has(std::uint32_t code) const {
@@ -263,6 +276,7 @@ std::uint32_t CodeStore::lend(std::uint32_t program, const KernelShape& kernel, 
                        covers(kernel.grid.z, kernel.block.z, all.z)),
       "a grid that does not cover its work-items");
   return enter({at(program).program,
+                at(program).demand,
                 at(program).text,
                 kernel.grid,
                 kernel.block,
@@ -280,6 +294,7 @@ std::uint32_t CodeStore::lend(std::uint32_t program, const KernelShape& kernel, 
   HEDDLE_CHECK(queue.any(), "a queue task without a queue");
   const Dim3 row{kMaxGridX, 1, 1};
   return enter({at(program).program,
+                at(program).demand,
                 at(program).text,
                 row,
                 kernel.block,

@@ -109,10 +109,12 @@ struct QueueGeometry {
   std::uint64_t data(std::uint64_t ticket) const { return turn(ticket) + kQueueEntryData; }
 };
 
-// A program as one launch runs it.
+// A program as one launch runs it; or, in its place, what CTAs demand of the machine.
 struct Code {
-  std::shared_ptr<const WarpProgram> program;
-  std::uint32_t text = 0;  // number of its machine code in memory: launches of the program have the same
+  std::shared_ptr<const WarpProgram> program;  // null: there is a demand
+  std::shared_ptr<const Demand> demand;        // null: there is a program
+  std::uint32_t text =
+      0;  // number of its machine code in memory: launches of the program, or with the demand, have the same
   Dim3 grid;
   Dim3 block;
   std::uint32_t shared_bytes = 0;  // per CTA, as the kernel asked
@@ -124,6 +126,8 @@ struct Code {
 
   // The arguments of the CTA with that linear id.
   std::uint64_t kernarg_of(std::uint64_t cta) const { return queue.any() ? queue.data(cta) : kernarg; }
+  // Its warps launch tasks.
+  bool launches() const { return program != nullptr && program->launches(); }
   // The threads of one CTA: `block`, but for what hangs over the edges of the grid (PKT-03).
   Dim3 block_of(const Dim3& cta) const;
 };
@@ -133,6 +137,7 @@ class CodeStore {
  public:
   // The number for KernelShape::code; never kNoCode, and never given to anything else.
   std::uint32_t add(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel);
+  std::uint32_t add(std::shared_ptr<const Demand> demand, const KernelShape& kernel);
   // True for the numbers that add() has given, and nothing else.
   bool has(std::uint32_t code) const;
   // Of add(), or lent and not given back.

@@ -293,14 +293,17 @@ struct KernelShape {
   std::uint32_t local_bytes = 0;           // local memory per thread: more than 0 takes a local-memory block per TPC
   std::uint8_t subcontext = 0;             // below kSubcontexts
   bool cooperative = false;  // all its CTAs are on the machine at once, so that they may wait for each other
-  std::uint32_t code = 0;    // of its program in the machine's CodeStore; 0: none, CTAs run for `duration`
+  std::uint32_t code = 0;    // of its program or demand in the machine's CodeStore; 0: none, CTAs run for `duration`
 };
 
 class WarpProgram;
+struct Demand;
 
 struct KernelRecord : KernelShape {
   std::string name;
-  std::shared_ptr<const WarpProgram> program;  // null: CTAs run for `duration`
+  // At most one of the two; none: CTAs run for `duration`.
+  std::shared_ptr<const WarpProgram> program;
+  std::shared_ptr<const Demand> demand;  // of each CTA
 };
 
 }  // namespace heddle::arch

@@ -229,7 +229,7 @@ struct Operation {
 };
 
 // What has to be ready before the next operation can issue.
-struct Demand {
+struct OperationNeeds {
   OpCode code = OpCode::exit;
   Unit unit = Unit::none;
   std::vector<RegisterRange> reads;   // for values, addresses, conditions
@@ -294,7 +294,7 @@ class WarpProgram {
   // Sizes and fills the state of a warp that begins.
   virtual void start(const WarpPlace& place, WarpState& state) const = 0;
   // Of the operation that issue() would give. Valid until the next call on the same program.
-  virtual const Demand& demand(const WarpState& state) const = 0;
+  virtual const OperationNeeds& demand(const WarpState& state) const = 0;
   // Gives the next operation and goes on. All registers of demand() hold their values. After `exit` it is not called
   // again.
   virtual void issue(const WarpPlace& place, WarpState& state, Operation& operation) const = 0;

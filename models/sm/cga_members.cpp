@@ -11,6 +11,7 @@
 #include "sm/device_launch_unit.h"
 #include "sm/faults.h"
 #include "sm/sm_occupancy.h"
+#include "sm/timed_ctas.h"
 #include "sm/warp_scheduler.h"
 
 namespace heddle::sm {
@@ -90,8 +91,7 @@ void CgaMembers::stop(Cta& cta) {
   if (ends) return;  // its GPM hears of that
   CtaSave& save = saves_.of(cta);
   if (!save.is_here() || !can_be_stopped(cta)) return refuse(cta);
-  if (!cta.has_warps()) save.left = std::max<Cycle>(1, cta.ends - std::min(cta.ends, now()));
-  if (!cta.has_warps()) cta.ends = 0;
+  if (!cta.has_warps()) peers_.timed.pause(cta);
   saves_.freeze(cta);
 }
 
@@ -104,9 +104,7 @@ void CgaMembers::begin_save(Cta& cta, std::uint32_t leader) {
     refuse(cta);
     return saves_.consider(cta);
   }
-  if (save.left > 0) cta.ends = now() + save.left;  // its state says what is left
   if (!saves_.begin_save(cta, {cta.start.id.rank == leader ? Kind::leader : Kind::cga, 0, false})) refuse(cta);
-  if (save.left > 0) cta.ends = 0;
 }
 
 // Not all could be saved, or all are back.

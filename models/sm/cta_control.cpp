@@ -18,6 +18,7 @@
 #include "sm/launch_sequence.h"
 #include "sm/load_store_unit.h"
 #include "sm/sm_occupancy.h"
+#include "sm/timed_ctas.h"
 #include "sm/warp_scheduler.h"
 
 namespace heddle::sm {
@@ -28,7 +29,7 @@ using protocol::ClusterOrderPacket;
 namespace {
 
 // Events; the argument is the CTA slot.
-enum Event : std::uint32_t { kEnds, kDurationEnds, kPermitted };
+enum Event : std::uint32_t { kEnds, kPermitted };
 
 // The extents of the CGA whose ranks CTAs know: of the innermost one above CPC_CGAs, which may have been split into a
 // smaller size (CWD-21).
@@ -67,11 +68,10 @@ arch::WarpPlace place_of(const Cta& cta, std::uint32_t number) {
 }  // namespace
 
 CtaControl::CtaControl(const UnitContext& context, const arch::CodeStore& code, const arch::LaunchMemory& nested,
-                       std::uint64_t seed, const Units& units, const Memory& memory, const Links& links)
+                       const Units& units, const Memory& memory, const Links& links)
     : SmUnit(context),
       code_(code),
       nested_(nested),
-      seed_(seed),
       start_cycles_(context.time.cost(context.params.start_cycles)),
       setup_(context.params.setup, heddle::has_costs(context.time.mode())),
       units_(units),
@@ -93,20 +93,17 @@ void CtaControl::on_start(const protocol::CtaStartPacket& start, std::uint32_t, 
   cta.arrive(start, arrival);
   memory_.occupancy.enter(cta);
   if (cta.in_cga()) memory_.cgas.enter(start);
-  if (start.code != arch::kNoCode) return run(cta, arrival);
+  if (start.code != arch::kNoCode && code_.at(start.code).program != nullptr) return run(cta, arrival);
   units_.swap.enter(cta);
-  if (cta.was_saved()) {
-    if (warps_.empty()) warps_.resize(units_.scheduler.slots());
-    return units_.swap.begin_restore(cta, arrival);
-  }
-  const Cycle cycles = start_cycles_ + draw_cycles(start.duration, seed_, start.tag.operation, start.id.index);
-  cta.ends = arrival + cycles;
-  time_.schedule(cta.ends, *this, kDurationEnds, start.cta_slot);
+  units_.timed.begin(cta, arrival);
+  if (!cta.was_saved()) return;
+  if (warps_.empty()) warps_.resize(units_.scheduler.slots());
+  units_.swap.begin_restore(cta, arrival);
 }
 
-void CtaControl::run_for(Cta& cta, Cycle cycles) {
-  cta.ends = now() + cycles;
-  time_.schedule(cta.ends, *this, kDurationEnds, cta.start.cta_slot);
+void CtaControl::run_out(Cta& cta) {
+  units_.swap.stop(cta);
+  ask_to_leave(cta, true);
 }
 
 void CtaControl::warp_stops(std::uint32_t slot) { units_.swap.stopped(ctas_[warps_[slot].cta]); }
@@ -180,10 +177,7 @@ void CtaControl::place(const Cta& cta, std::uint32_t slot) {
 void CtaControl::on_event(std::uint32_t kind, std::uint64_t argument) {
   Cta& cta = ctas_[static_cast<std::uint32_t>(argument)];
   if (kind == kEnds) return end(cta);
-  if (kind == kPermitted) return permitted(cta);
-  if (!cta.here() || cta.stage != CtaStage::running || cta.ends != now() || cta.saved) return;  // it has been preempted
-  units_.swap.stop(cta);
-  ask_to_leave(cta, true);
+  permitted(cta);
 }
 
 IssueResult CtaControl::issue(std::uint32_t slot, const arch::Operation& operation) {
@@ -330,6 +324,7 @@ void CtaControl::leave(Cta& cta, Cycle when) {
 void CtaControl::kill(std::uint32_t cta_slot) {
   Cta& cta = ctas_[cta_slot];
   units_.swap.stop(cta);
+  if (cta.code == nullptr) units_.timed.stop(cta);
   memory_.accesses.forget(cta_slot);
   for (const std::uint32_t slot : cta.warps) {
     units_.scheduler.kill(slot);

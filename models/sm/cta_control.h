@@ -29,6 +29,7 @@ class QueueTurns;
 class ResidentCgas;
 class SmOccupancy;
 class TaskLink;
+class TimedCtas;
 class WarpScheduler;
 
 class CtaControl final : private SmUnit,
@@ -49,6 +50,7 @@ class CtaControl final : private SmUnit,
     QueueTurns& turns;
     CtaSwap& swap;
     Faults& faults;
+    TimedCtas& timed;
   };
   struct Memory {
     CtaMemory& windows;
@@ -65,9 +67,8 @@ class CtaControl final : private SmUnit,
     PacketSender<protocol::ClusterNoticePacket>& notices;
     TaskLink& tasks;
   };
-  // `seed`: of the durations of CTAs without programs.
   CtaControl(const UnitContext& context, const arch::CodeStore& code, const arch::LaunchMemory& nested,
-             std::uint64_t seed, const Units& units, const Memory& memory, const Links& links);
+             const Units& units, const Memory& memory, const Links& links);
 
   // Ahead of the packet's arrival, by the cycles from the MPC: the resources were free before the distributor sent the
   // CTA.
@@ -80,8 +81,8 @@ class CtaControl final : private SmUnit,
 
   void fault(std::uint32_t slot, arch::OpCode code, const IssueFault& wrong) override;
   void check_end(Cta& cta, Cycle when) override;
-  // A CTA without a program runs for so many cycles from now on.
-  void run_for(Cta& cta, Cycle cycles);
+  // A CTA without a program has done what it was to do.
+  void run_out(Cta& cta);
   void warp_stops(std::uint32_t slot) override;
   // Where a warp of the CTA is in its grid, once that is known.
   void place(const Cta& cta, std::uint32_t slot);
@@ -112,7 +113,6 @@ class CtaControl final : private SmUnit,
 
   const arch::CodeStore& code_;
   const arch::LaunchMemory& nested_;
-  const std::uint64_t seed_;
   const Cycle start_cycles_;
   CtaSetup setup_;
   std::uint64_t fence_ = 0;  // number of the acquire fence of packets for which the L1 was emptied last

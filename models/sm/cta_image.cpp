@@ -10,6 +10,7 @@
 #include "sm/device_launch_unit.h"
 #include "sm/faults.h"
 #include "sm/sm_occupancy.h"
+#include "sm/timed_ctas.h"
 #include "sm/warp_scheduler.h"
 
 namespace heddle::sm {
@@ -76,7 +77,7 @@ SavedCta CtaImage::state_of(const Cta& cta) const {
   saved.context = cta.context.here() ? cta.context.address : 0;
   saved.kernarg = cta.has_warps() ? warps_[cta.warps[0]].place.kernarg : 0;
   saved.waits = waits_for_tasks(cta);
-  if (!cta.has_warps()) saved.remaining = cta.ends - std::min(cta.ends, now());
+  if (!cta.has_warps()) saved.remaining = peers_.timed.left(cta);
   saved.queue = cta.queue;
   saved.gives_turn = cta.turn.has_value();
   if (cta.turn) saved.turn_entry = cta.turn->entry;
@@ -143,7 +144,7 @@ void CtaImage::put_back(Cta& cta, const std::vector<std::uint8_t>& bytes) const 
     check_fits(saved.warps[warp], warps_[cta.warps[warp]].state, warp);
   }
   ++time_.observation().progress;
-  if (!cta.has_warps()) return peers_.control.run_for(cta, saved.remaining);
+  if (!cta.has_warps()) return peers_.timed.resume(cta, saved.remaining);
   peers_.windows.give_back(cta, saved.shared.size());
   peers_.shared.fill(cta.start.cta_slot, saved.shared);
   peers_.l1.invalidate_all();  // what it wrote elsewhere is newer (MEM-06)

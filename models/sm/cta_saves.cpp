@@ -10,6 +10,7 @@
 #include "sm/device_launch_unit.h"
 #include "sm/faults.h"
 #include "sm/sm_occupancy.h"
+#include "sm/timed_ctas.h"
 #include "sm/warp_scheduler.h"
 
 namespace heddle::sm {
@@ -105,7 +106,7 @@ void CtaSaves::thaw(Cta& cta) {
     warp.frozen = false;
     if (warp.wait == WarpWait::frozen) peers_.scheduler.give_turn(slot, now(), warp.unit);
   }
-  if (save.left > 0) peers_.control.run_for(cta, std::exchange(save.left, 0));
+  if (!cta.has_warps()) peers_.timed.go_on(cta);
 }
 
 void CtaSaves::stopped(const Cta& cta) {
@@ -201,6 +202,7 @@ void CtaSaves::detach(Cta& cta) {
 void CtaSaves::saved(Cta& cta) {
   ++time_.observation().progress;
   cta.saved = true;
+  if (cta.code == nullptr) peers_.timed.stop(cta);
   cta.context.home_here = false;
   if (!cta.killed()) {
     for (const std::uint32_t slot : cta.warps) {

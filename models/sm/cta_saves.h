@@ -31,7 +31,6 @@ struct CtaSave {
   bool woken = false;                  // while its home moved
   bool makes_room = false;             // it is to be saved as soon as all its warps have stopped
   bool called = false;                 // its CGA is to make room
-  Cycle left = 0;                      // of its duration, while it is stopped with its CGA
   bool with_cga = false;               // it is saved with its CGA
   bool announced = false;              // that it can be saved, to the GPM
   protocol::ClusterOrderPacket order;  // on its way

@@ -52,7 +52,7 @@ struct SavedCta {
   std::uint64_t kernarg = 0;  // address of its arguments
 
   bool waits = true;            // one of its warps does, for tasks; else it was saved with its CGA, or to make room
-  std::uint64_t remaining = 0;  // cycles that a CTA without a program has left to run
+  std::uint64_t remaining = 0;  // what a CTA without a program has left: see TimedCtas::left()
 
   // Of a queue task (TSK-05): its index is its ticket, and at its end the entry is given back, by that value there.
   bool queue = false;

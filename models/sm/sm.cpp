@@ -37,13 +37,16 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
       wake_in("wake_in", domain, params.nested.distance),
       query_out("query_out", domain, place.query_way, kUnlimitedCredits),  // one of each warp
       answer_in("answer_in", domain, 0),
+      work_out("work_out", domain, 0, kUnlimitedCredits),  // bounded by the CTA slots
+      work_done_in("work_done_in", domain, 0),
       core_(domain, domain, params, place, code, view, seed, path, this->name(),
             {{memory_out, dsmem_out, dsmem_in, reply_out, bulk_read_out},
              bulk_out,
              exit_out,
              notice_out,
              child_out,
-             query_out}) {
+             query_out,
+             work_out}) {
   entry_in.on_packet_ahead<Sm, &Sm::on_entry>(*this);
   start_in.on_packet_ahead<CtaControl, &CtaControl::on_start>(core_.control);
   abort_in.on_packet<CtaControl, &CtaControl::on_abort>(core_.control);
@@ -64,6 +67,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
   bulk_data_in.on_packet_ahead<BulkData, &BulkData::on_data_ahead>(core_.memory.bulk);
   bulk_read_in.on_packet<BulkData, &BulkData::on_read>(core_.memory.bulk);
   wake_in.on_packet<Sm, &Sm::on_wake>(*this);
+  work_done_in.on_packet_ahead<TimedCtas, &TimedCtas::on_done>(core_.timed);
   answer_in.on_packet<OccupancyQueryUnit, &OccupancyQueryUnit::on_answer>(core_.queries);
 }
 
@@ -73,6 +77,7 @@ void Sm::end_of_elaboration() {
   core_.bulk.connect(bulk_out.links() > 0);
   core_.tasks.connect(child_out.links() > 0);
   core_.queries.connect(query_out.links() > 0);
+  core_.timed.connect(work_out.links() > 0);
 }
 
 void Sm::on_wake(const protocol::WakePacket& wake, std::uint32_t) {

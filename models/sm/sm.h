@@ -12,6 +12,7 @@
 #include "protocol/cwd_gpm.h"
 #include "protocol/gpm_mpc_sm.h"
 #include "protocol/occupancy_query.h"
+#include "protocol/sm_fluid.h"
 #include "protocol/sm_sm.h"
 #include "protocol/sm_task.h"
 #include "protocol/sm_tmau.h"
@@ -56,6 +57,9 @@ class Sm : public Block {
   // Occupancy queries: to the distributor, and its answers. Unbound: programs that ask are at fault.
   PacketOut<protocol::OccupancyQueryPacket> query_out;
   PacketIn<protocol::OccupancyAnswerPacket> answer_in;
+  // CTAs with a demand in place of a program. Unbound: there must be none.
+  PacketOut<protocol::WorkPacket> work_out;
+  PacketIn<protocol::WorkDonePacket> work_done_in;
 
   // See SmOccupancy.
   void preload(const arch::ResourceVector& amount, Cycle until) { core_.occupancy.preload(amount, until); }

@@ -85,12 +85,13 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
       turns(context, {control, faults, memory.global}),
       queries(context, {scheduler, control, links.queries}),
       transfers(context, scheduler.slots(), view.nested, {memory.gate, memory.global, swap}),
+      timed(context, seed, code, control, links.work),
       swap(context, view.nested, time.observation().prefix + "." + path,
            {transfers, control, windows, memory.shared, memory.l1, bulk, launches, faults, occupancy, tasks, scheduler,
-            barriers, mbarriers, links.notices}),
+            barriers, mbarriers, links.notices, timed}),
       faults(context, control, cgas),
-      control(context, code, view.nested, seed,
-              {scheduler, fences, barriers, mbarriers, bulk, launches, dependencies, turns, swap, faults},
+      control(context, code, view.nested,
+              {scheduler, fences, barriers, mbarriers, bulk, launches, dependencies, turns, swap, faults, timed},
               {windows, memory.l1, memory.accesses, memory.dsmem, memory.flights, memory.tables, cgas, occupancy},
               {links.exits, links.notices, tasks}),
       watch(context) {
@@ -149,6 +150,7 @@ void SmCore::reset() {
   launches.reset();
   dependencies.reset();
   transfers.reset();
+  timed.reset();
   swap.reset();
   faults.reset();
   occupancy.reset();

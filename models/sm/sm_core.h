@@ -30,6 +30,7 @@
 #include "sm/sm_context.h"
 #include "sm/sm_occupancy.h"
 #include "sm/tensor_unit.h"
+#include "sm/timed_ctas.h"
 #include "sm/wait_report.h"
 #include "sm/warp.h"
 #include "sm/warp_scheduler.h"
@@ -111,6 +112,7 @@ struct SmLinks {
   PacketSender<protocol::ClusterNoticePacket>& notices;
   PacketSender<protocol::ChildPacket>& children;
   PacketSender<protocol::OccupancyQueryPacket>& queries;
+  PacketSender<protocol::WorkPacket>& work;
 };
 
 struct SmCore {
@@ -152,6 +154,7 @@ struct SmCore {
   QueueTurns turns;
   OccupancyQueryUnit queries;
   TransferUnit transfers;
+  TimedCtas timed;
   CtaSwap swap;
   Faults faults;
   CtaControl control;

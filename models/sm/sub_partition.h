@@ -118,7 +118,7 @@ class Scoreboard {
 
   // The cycle from which the operation finds all its registers; kNever while a time is not known. Written
   // registers count as well: a late write must not overtake a later one.
-  Cycle ready(const arch::Demand& demand, Cycle now) const {
+  Cycle ready(const arch::OperationNeeds& demand, Cycle now) const {
     if (under_way_ == 0 && latest_ <= now) return now;
     Cycle when = now;
     for (const arch::RegisterRange& range : demand.reads) when = std::max(when, all(range));

@@ -17,6 +17,7 @@ class Faults;
 class MbarrierUnit;
 class SmOccupancy;
 class TaskLink;
+class TimedCtas;
 class WarpScheduler;
 
 struct SwapPeers {
@@ -34,6 +35,7 @@ struct SwapPeers {
   BarrierUnit& barriers;
   MbarrierUnit& mbarriers;
   PacketSender<protocol::ClusterNoticePacket>& notices;
+  TimedCtas& timed;
 };
 
 }  // namespace heddle::sm

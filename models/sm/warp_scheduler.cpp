@@ -18,7 +18,7 @@ using arch::OpCode;
 namespace {
 
 // What an operation issues to: its row says or, of compute, the operation.
-arch::Unit unit_of(const arch::Demand& demand) {
+arch::Unit unit_of(const arch::OperationNeeds& demand) {
   return demand.code == arch::OpCode::compute ? demand.unit : arch::row_of(demand.code).unit;
 }
 
@@ -297,7 +297,7 @@ void WarpScheduler::prepare(std::uint32_t slot, Cycle from, Counter& stall) {
   if (units_.fetch != nullptr && !units_.fetch->supplies(slot, from)) {
     return sub_partition_of(slot).block(slot / kSubPartitions);
   }
-  const arch::Demand& demand = warp.program->demand(warp.state);
+  const arch::OperationNeeds& demand = warp.program->demand(warp.state);
   warp.code = demand.code;
   warp.unit = sm::unit_of(demand);
   warp.writes = demand.writes;

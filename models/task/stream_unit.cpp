@@ -22,7 +22,7 @@ constexpr std::uint64_t kPacketSource = std::uint64_t{1} << 62;
 // not launched ahead.
 SubmitPacket in_its_turn(SubmitPacket packet, const arch::CodeStore* codes) {
   const std::uint32_t code = packet.kernel.code;
-  const bool launches = codes != nullptr && code != arch::kNoCode && codes->at(code).program->launches();
+  const bool launches = codes != nullptr && code != arch::kNoCode && codes->at(code).launches();
   packet.programmatic = packet.programmatic && !launches;
   return packet;
 }

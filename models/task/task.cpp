@@ -15,7 +15,7 @@ Task make_task(const arch::SmLimits& limits, const arch::CodeStore* codes, std::
   task.take_shape(limits, kernel);
   packet.subcontext = kernel.subcontext;
   packet.code = kernel.code;
-  task.launches = codes != nullptr && kernel.code != arch::kNoCode && codes->at(kernel.code).program->launches();
+  task.launches = codes != nullptr && kernel.code != arch::kNoCode && codes->at(kernel.code).launches();
   return task;
 }
 

@@ -179,7 +179,7 @@ bool TaskRecords::take_shape(Task& task, const RecordRead& read) {
         task.tmd.kernel.code == arch::kNoCode ? 0 : setup_.codes->at(task.tmd.kernel.code).kernarg;
     task.lent = setup_.codes->lend(shape.code, shape, {}, arguments);
     task.packet.code = task.lent;
-    task.launches = task.launches || setup_.codes->at(task.lent).program->launches();
+    task.launches = task.launches || setup_.codes->at(task.lent).launches();
     if (task.launches && task.record() == 0) tasks_.set_record(task, task.tmd.address);
   }
   task.take_shape(setup_.limits, shape);

@@ -13,6 +13,8 @@
 #include "common/packet_socket.h"
 #include "copy/copy_engines.h"
 #include "cwd/cwd.h"
+#include "fluid/fluid_unit.h"
+#include "gpu/demand_peaks.h"
 #include "gpu/gpc_tree.h"
 #include "gpu/gpu_params.h"
 #include "host/host_interface.h"
@@ -50,6 +52,9 @@ constexpr std::uint32_t kFirstCopyClient = 3;  // then, with translation, the wa
 
 // A cycle is a whole number of steps of the simulation's time resolution. Whoever reads times in cycles or a frequency
 // is told how far that is from what was asked for.
+// What flows through what CTAs with demands share may be so far from their fair shares before these are found anew.
+constexpr double kShareTolerance = 0.005;
+
 constexpr double kClockTolerance = 2e-3;
 constexpr double kClockAstray = 5e-2;  // from there on with a warning
 
@@ -153,6 +158,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   copy::CopyEngines copies;
   std::unique_ptr<MmuSystem> mmu;           // null: addresses are not translated
   std::unique_ptr<power::PowerUnit> power;  // null: energy is not counted
+  fluid::FluidUnit fluid;                   // of CTAs with demands
   sm::LoadBatch batch;                      // of SMs whose accesses are calls
   Children<Gpc> gpcs;
 
@@ -220,6 +226,7 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
       packets("packet", domain, "packet", params.packet, params.sm.limits, codes, brought, *this,
               params.reference_tables()),
       copies("copy", domain, "copy", params.copy, params.machine.instances),
+      fluid("demand", domain, "demand", fluid_machine(params, topology, params.machine.clock), kShareTolerance, codes),
       batch(domain, params.sm.memory.l1_latency) {
   report_rounding();
   brought.on_refused([prefix = observation.prefix](const std::string& what) {
@@ -308,6 +315,8 @@ void Gpu::Blocks::wire() {
     task.wake_out.bind(sm(id).wake_in);
     sm(id).query_out.bind(cwd.query_in[id]);
     cwd.answer_out.bind(sm(id).answer_in);
+    sm(id).work_out.bind(fluid.work_in);
+    fluid.done_out.bind(sm(id).work_done_in);
     sm(id).on_fault([this](const arch::FaultRecord& fault) { add_fault(fault); });
   }
   task.on_fault([this](const arch::FaultRecord& fault) { add_fault(fault); });
@@ -498,6 +507,11 @@ std::uint32_t Gpu::add_code(std::shared_ptr<const arch::WarpProgram> program, co
   const auto why = blocks_->why_not(*program);
   if (!why.message.empty()) throw InputError(why.message, why.remedy);
   return blocks_->codes.add(std::move(program), kernel);
+}
+
+std::uint32_t Gpu::add_code(std::shared_ptr<const arch::Demand> demand, const arch::KernelShape& kernel) {
+  blocks_->fluid.check(*demand);
+  return blocks_->codes.add(std::move(demand), kernel);
 }
 
 MemoryBackdoor& Gpu::memory() { return blocks_->backdoor; }

@@ -35,6 +35,7 @@ struct DonePacket;
 namespace heddle::arch {
 class CodeDecoder;
 class WarpProgram;
+struct Demand;
 }  // namespace heddle::arch
 namespace heddle::packet {
 class PacketProcessor;
@@ -117,6 +118,8 @@ class Gpu : public sc_core::sc_module {
   // A program for KernelShape::code. `kernel`: its grid, block and shared memory. Throws InputError for one that
   // launches tasks if the machine has no room for their records.
   std::uint32_t add_code(std::shared_ptr<const arch::WarpProgram> program, const arch::KernelShape& kernel);
+  // The same for what CTAs demand in place of a program. Throws InputError if the machine has no units of that kind.
+  std::uint32_t add_code(std::shared_ptr<const arch::Demand> demand, const arch::KernelShape& kernel);
 
   // Device memory, for debuggers and loaders.
   MemoryBackdoor& memory();

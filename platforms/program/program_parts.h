@@ -169,7 +169,7 @@ struct ProgramStep {
   bool one_lane = false;                               // only the first of the lanes that take part does it
   bool free = true;  // control flow that costs nothing; what costs is issued as an instruction on int32
 
-  arch::Demand demand;
+  arch::OperationNeeds demand;
   std::string text;  // "load x (line 12)"
 };
 

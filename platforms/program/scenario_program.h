@@ -37,7 +37,7 @@ class ScenarioProgram : public arch::WarpProgram {
   std::uint32_t argument_bytes() const;
   // Registers begin as zeros.
   void start(const arch::WarpPlace& place, arch::WarpState& state) const override;
-  const arch::Demand& demand(const arch::WarpState& state) const override { return step(state).demand; }
+  const arch::OperationNeeds& demand(const arch::WarpState& state) const override { return step(state).demand; }
   // A `set` writes its result to the registers here: nobody reads them before they are ready. Arrays of `operation`
   // that its code does not use, and entries of lanes that do not take part, keep what they held.
   void issue(const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) const override;

@@ -384,11 +384,16 @@ void check_units(const arch::KernelRecord& kernel, const gpu::GpuParams& params)
       "choose a machine with such units, as h100-sxm, or set gpu.tmau.enabled and gpu.tmau.requests");
 }
 
+std::uint32_t add_code(const arch::KernelRecord& kernel, gpu::Gpu& gpu) {
+  if (kernel.program != nullptr) return gpu.add_code(kernel.program, kernel);
+  return kernel.demand != nullptr ? gpu.add_code(kernel.demand, kernel) : arch::kNoCode;
+}
+
 void write_objects(const workload::Workload& workload, gpu::Gpu& gpu) {
   for (const workload::LaunchedKernel& launched : workload.launched) {
     const arch::KernelRecord& kernel = launched.kernel;
     check_units(kernel, gpu.params());
-    const std::uint32_t code = kernel.program == nullptr ? arch::kNoCode : gpu.add_code(kernel.program, kernel);
+    const std::uint32_t code = add_code(kernel, gpu);
     const arch::KernelObjectBytes bytes = arch::encode(kernel_object_of(kernel, code));
     HEDDLE_CHECK(gpu.memory().write(launched.address, bytes.data(), bytes.size()), "a kernel object cannot be written");
   }
@@ -415,13 +420,15 @@ MemoryMap map_memory(const workload::Workload& workload, const std::string& inst
 
 std::vector<std::uint32_t> load_programs(const workload::Workload& workload, gpu::Gpu& gpu) {
   std::vector<std::uint32_t> codes(workload.ops.size(), arch::kNoCode);
-  std::map<const arch::WarpProgram*, std::uint32_t> known;  // a program belongs to one kernel
+  std::map<const void*, std::uint32_t> known;  // a program or demand belongs to one kernel
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const workload::Op& op = workload.ops[i];
-    if (op.kind != workload::OpKind::kernel || op.kernel.program == nullptr) continue;
-    const auto [found, fresh] = known.emplace(op.kernel.program.get(), arch::kNoCode);
+    const void* program = op.kernel.program.get();
+    if (program == nullptr) program = op.kernel.demand.get();
+    if (op.kind != workload::OpKind::kernel || program == nullptr) continue;
+    const auto [found, fresh] = known.emplace(program, arch::kNoCode);
     check_units(op.kernel, gpu.params());
-    if (fresh) found->second = gpu.add_code(op.kernel.program, op.kernel);
+    if (fresh) found->second = add_code(op.kernel, gpu);
     codes[i] = found->second;
   }
   return codes;

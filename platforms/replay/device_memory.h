@@ -42,7 +42,8 @@ struct MemoryMap {
 // room.
 MemoryMap map_memory(const workload::Workload& workload, const std::string& instance, const gpu::GpuParams& params);
 
-// The programs of the workload's kernels, as codes of the GPU: by operation, arch::kNoCode for those without one.
+// The programs and demands of the workload's kernels, as codes of the GPU: by operation, arch::kNoCode for those with
+// neither.
 std::vector<std::uint32_t> load_programs(const workload::Workload& workload, gpu::Gpu& gpu);
 
 // The object of a kernel whose program has the number `code`. Throws InputError where a record has no room for it.

@@ -127,6 +127,9 @@ Compiled compile_one(const YAML::Node& node, const std::string& file, const std:
                                  "{}_at where {} stands",
                                  used, used, used));
   }
+  if (map.has("demand")) {
+    map.fail("demand", "kernels for drivers have a program or a duration; run the scenario itself, with --submit aql");
+  }
   if (!map.has("program")) return made;
   made.launches.assign(scope.launched.begin(), scope.launched.end());
   made.code = program::encode_code(made.record, map.node("program"), made.launches, targets);

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "arch/demand.h"
 #include "common/error.h"
 #include "common/quantity.h"
 #include "common/yaml_util.h"
@@ -56,6 +58,7 @@ class Reader {
     read_loads(list(map, "load"));
     read_tpc_switches(list(map, "tpcs"));
     read_shares(list(map, "share"));
+    check_demands();
     for (const auto& node : list(map, "expect")) {
       scenario_.expectations.push_back(read_expectation(node, file_, regions_, kernels_.names()));
     }
@@ -193,6 +196,30 @@ class Reader {
     }
   }
 
+  // Rates of CTAs with demands know nothing of whose they are.
+  void check_demands() const {
+    using What = ShareChange::What;
+    for (const Workload& workload : scenario_.workloads) {
+      const auto demands = std::find_if(workload.ops.begin(), workload.ops.end(),
+                                        [](const Op& op) { return op.kernel.demand != nullptr; });
+      if (demands == workload.ops.end()) continue;
+      const auto refuse = [&](const SourcePos& where) {
+        throw InputError(
+            where,
+            fmt::format("a subcontext has a share or a limit of bandwidth, and kernel {} has a demand, whose "
+                        "CTAs share bandwidth without regard to subcontexts",
+                        demands->kernel.name),
+            "give the kernel a program, or leave `bandwidth` and `bandwidth_limit` out");
+      };
+      for (const Subcontext& subcontext : workload.subcontexts) {
+        if (subcontext.bandwidth || subcontext.bandwidth_limit) refuse(subcontext.where);
+      }
+      for (const ShareChange& share : workload.shares) {
+        if (share.what == What::bandwidth || share.what == What::bandwidth_limit) refuse(share.where);
+      }
+    }
+  }
+
   // `gpu: 1` of an entry.
   std::size_t gpu_of(const MapReader& map) const {
     return map.has("gpu") ? map.number<std::size_t>("gpu", {Unit::none, 0, scenario_.gpus.size() - 1}) : 0;
@@ -244,6 +271,34 @@ arch::CtaDuration read_cycles(const MapReader& map, const std::string& file) {
   const arch::CtaDuration duration{range.number("min", cycles), range.number("max", cycles)};
   if (duration.min > duration.max) range.fail("min", "min is larger than max");
   return duration;
+}
+
+constexpr double kMostAmount = 1e18;
+
+std::shared_ptr<const arch::Demand> read_demand(const MapReader& kernel, const std::string& file) {
+  const MapReader map(kernel.node("demand"), demand_spec(), kernel.thing() + ", demand", file);
+  arch::Demand demand;
+  const auto read = [&map](const char* key, bool bytes) {
+    if (!map.has(key)) return 0.0;
+    return map.number<double>(key, {bytes ? Unit::bytes : Unit::count, 0, kMostAmount});
+  };
+  for (std::size_t i = 0; i < arch::kDemandUnits; ++i) {
+    const auto unit = static_cast<arch::DemandUnit>(i);
+    demand.of(unit) = read(arch::demand_name(unit), arch::counts_bytes(unit));
+  }
+  demand.bulk_read = read("bulk_read", true);
+  if (map.has("floor")) {
+    demand.floor_ns =
+        map.number<double>("floor", {Unit::ns, 0, static_cast<double>(kMaxScenarioTime)}, BareNumber::refused);
+  }
+  const auto part = [&map](const char* key, double its, const char* whole, double of) {
+    if (its > of) map.fail(key, fmt::format("it is a part of {}, which is {:g} bytes", whole, of));
+  };
+  const double reads = demand.of(arch::DemandUnit::l2_read);
+  part("dram_read", demand.of(arch::DemandUnit::dram_read), "l2_read", reads);
+  part("bulk_read", demand.bulk_read, "l2_read", reads);
+  part("dram_write", demand.of(arch::DemandUnit::dram_write), "l2_write", demand.of(arch::DemandUnit::l2_write));
+  return std::make_shared<arch::Demand>(demand);
 }
 
 void read_cluster_map(const MapReader& map, arch::ClusterShape& cluster) {
@@ -393,12 +448,19 @@ arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, Pr
   kernel.name = map.name("name");
   kernel.grid = read_grid(map);
   kernel.block = read_extents(map, "block", map.items("block"), {kMaxBlock, kMaxBlock, kMaxBlock});
-  if (map.has("cycles") == map.has("program")) {
-    const char* wrong =
-        map.has("cycles") ? "`cycles` and `program` stand side by side" : "the key \"cycles\" is missing";
-    throw InputError(map.where(), fmt::format("{}: {}", map.thing(), wrong),
-                     "give one of: cycles, how long a CTA runs; program, what its warps do");
+  std::vector<std::string> given;
+  for (const char* key : {"cycles", "program", "demand"}) {
+    if (map.has(key)) given.push_back(fmt::format("`{}`", key));
   }
+  if (given.size() != 1) {
+    const std::string wrong = given.empty() ? "the key \"cycles\" is missing"
+                                            : fmt::format("{} stand side by side", fmt::join(given, " and "));
+    throw InputError(
+        map.where(), fmt::format("{}: {}", map.thing(), wrong),
+        "give one of: cycles, how long a CTA runs; program, what its warps do; demand, what a CTA takes of "
+        "the machine");
+  }
+  if (map.has("demand")) kernel.demand = read_demand(map, file);
   if (map.has("cycles")) kernel.duration = read_cycles(map, file);
   if (map.has("registers")) {
     kernel.registers_per_thread = map.number<std::uint32_t>("registers", {Unit::count, 0, 65'535});

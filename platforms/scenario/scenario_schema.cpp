@@ -18,6 +18,7 @@ constexpr Form kPreset = [] {
 constexpr Form kGrid = between(1, 2'147'483'647).list(1, 3);
 constexpr Form kCycles = measured(Measure::cycles, 1);
 constexpr Form kMostBytes = measured(Measure::bytes, 0, 4'294'967'295);
+constexpr Form kAmount = measured(Measure::bytes, 0);
 constexpr Form kTime = measured(Measure::time);
 constexpr Form kSubcontext = between(0, arch::kSubcontexts - 1);
 constexpr Form kPriority = between(-1000, 1000);
@@ -102,6 +103,8 @@ const MapSpec& kernel_spec() {
           {"cycles", false, kInteger | kQuantity | kMap,
            "how long a CTA runs, in SM cycles: an integer, or {min: …, max: …}; instead of `program`",
            kCycles.or_map("cycles")},
+          {"demand", false, kMap,
+           "what a CTA demands of the machine, instead of `cycles`: {l2_read: 16 KiB, fp32: 4096}", map_of("demand")},
           {"program", false, kList, "list of steps that every warp executes, instead of `cycles`", list_of("step", 1)},
           {"registers", false, kInteger,
            "registers per thread; default 0: not limited by them; with a program: as many as it needs",
@@ -121,7 +124,7 @@ const MapSpec& kernel_spec() {
            "in which order CTAs, or outermost CGAs, start: rows (x fastest), hilbert, or {tiles: [x, y]}; default rows",
            words("rows hilbert").or_map("raster")},
       },
-      R"({"oneOf": [{"required": ["cycles"]}, {"required": ["program"]}]})"};
+      R"({"oneOf": [{"required": ["cycles"]}, {"required": ["program"]}, {"required": ["demand"]}]})"};
   return kSpec;
 }
 
@@ -131,6 +134,33 @@ const MapSpec& cycles_spec() {
       {
           {"min", true, kInteger | kQuantity, "shortest duration of a CTA, in SM cycles", kCycles},
           {"max", true, kInteger | kQuantity, "longest duration of a CTA, in SM cycles", kCycles},
+      }};
+  return kSpec;
+}
+
+const MapSpec& demand_spec() {
+  static const MapSpec kSpec{
+      "demand",
+      {
+          {"tensor_f16", false, kNumber,
+           "flops of matrix multiplies of f16 or bf16; a multiply-add is two, here and below", at_least(0)},
+          {"tensor_tf32", false, kNumber, "flops of matrix multiplies of tf32", at_least(0)},
+          {"tensor_f8", false, kNumber, "flops of matrix multiplies of f8 or i8", at_least(0)},
+          {"tensor_f64", false, kNumber, "flops of matrix multiplies of f64", at_least(0)},
+          {"fp32", false, kNumber, "flops of the fp32 units", at_least(0)},
+          {"fp64", false, kNumber, "flops of the fp64 units", at_least(0)},
+          {"int32", false, kNumber, "operations of the integer units", at_least(0)},
+          {"sfu", false, kNumber, "operations of the special-function units: roots, exponentials, sines", at_least(0)},
+          {"shared", false, kNumber | kQuantity, "bytes between shared memory and registers", kAmount},
+          {"l2_read", false, kNumber | kQuantity, "bytes that come from the L2, whether they were there or not",
+           kAmount},
+          {"bulk_read", false, kNumber | kQuantity,
+           "of l2_read, bytes that bulk requests bring to shared memory, past the L1", kAmount},
+          {"l2_write", false, kNumber | kQuantity, "bytes that go to the L2", kAmount},
+          {"dram_read", false, kNumber | kQuantity, "of l2_read, bytes that the L2 fetches from memory", kAmount},
+          {"dram_write", false, kNumber | kQuantity, "of l2_write, bytes that the L2 writes to memory", kAmount},
+          {"floor", false, kNumber | kQuantity,
+           "time with unit, e.g. 800 ns, that a CTA takes however free the machine is; default 0", kTime},
       }};
   return kSpec;
 }
@@ -625,37 +655,14 @@ const MapSpec& expect_no_progress_spec() {
 }
 
 std::vector<const MapSpec*> all_specs() {
-  std::vector<const MapSpec*> specs{&scenario_spec(),
-                                    &gpu_spec(),
-                                    &kernel_spec(),
-                                    &cycles_spec(),
-                                    &cluster_spec(),
-                                    &raster_spec(),
-                                    &stream_spec(),
-                                    &submission_spec(),
-                                    &kernel_op_spec(),
-                                    &copy_op_spec(),
-                                    &fill_op_spec(),
-                                    &group_op_spec(),
-                                    &graph_spec(),
-                                    &graph_node_spec(),
-                                    &graph_op_spec(),
-                                    &load_spec(),
-                                    &tpc_spec(),
-                                    &queue_spec(),
-                                    &queue_initial_spec(),
-                                    &subcontext_spec(),
-                                    &share_spec(),
-                                    &expect_spec(),
-                                    &memory_spec(),
-                                    &init_spec(),
-                                    &tensor_spec(),
-                                    &im2col_spec(),
-                                    &expect_memory_spec(),
-                                    &expect_fault_spec(),
-                                    &expect_no_progress_spec(),
-                                    &figure_spec(),
-                                    &figure_input_spec()};
+  std::vector<const MapSpec*> specs{
+      &scenario_spec(),   &gpu_spec(),         &kernel_spec(),        &cycles_spec(),       &demand_spec(),
+      &cluster_spec(),    &raster_spec(),      &stream_spec(),        &submission_spec(),   &kernel_op_spec(),
+      &copy_op_spec(),    &fill_op_spec(),     &group_op_spec(),      &graph_spec(),        &graph_node_spec(),
+      &graph_op_spec(),   &load_spec(),        &tpc_spec(),           &queue_spec(),        &queue_initial_spec(),
+      &subcontext_spec(), &share_spec(),       &expect_spec(),        &memory_spec(),       &init_spec(),
+      &tensor_spec(),     &im2col_spec(),      &expect_memory_spec(), &expect_fault_spec(), &expect_no_progress_spec(),
+      &figure_spec(),     &figure_input_spec()};
   const std::vector<const MapSpec*> programs = program_specs();
   specs.insert(specs.end(), programs.begin(), programs.end());
   return specs;

@@ -16,6 +16,7 @@ const MapSpec& scenario_spec();
 const MapSpec& gpu_spec();
 const MapSpec& kernel_spec();
 const MapSpec& cycles_spec();
+const MapSpec& demand_spec();
 const MapSpec& cluster_spec();
 const MapSpec& raster_spec();
 const MapSpec& stream_spec();

@@ -57,7 +57,7 @@ class StreamReads final : public arch::WarpProgram {
     state.exited = false;
     state.registers.assign(std::size_t{registers()} * arch::kWarpLanes, 0);
   }
-  const arch::Demand& demand(const arch::WarpState& state) const override {
+  const arch::OperationNeeds& demand(const arch::WarpState& state) const override {
     return state.pc == loads_ ? exit_ : demands_[state.pc % kInFlight];
   }
   void issue(const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) const override {
@@ -93,8 +93,8 @@ class StreamReads final : public arch::WarpProgram {
   std::uint8_t width_;
   Range range_;
   std::uint64_t pieces_;
-  arch::Demand demands_[kInFlight];
-  arch::Demand exit_;
+  arch::OperationNeeds demands_[kInFlight];
+  arch::OperationNeeds exit_;
 };
 
 inline gpu::GpuParams machine(const std::string& timing, std::vector<std::string> sets = {}) {

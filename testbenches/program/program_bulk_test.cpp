@@ -42,7 +42,7 @@ const std::string kLists =
 // What the first warp of a CTA issues, with the demand of each operation.
 struct Issued {
   arch::Operation operation;
-  arch::Demand demand;
+  arch::OperationNeeds demand;
   std::string name;
 };
 std::vector<Issued> issued(const std::string& steps, arch::LaneMask lanes = 1) {

@@ -62,7 +62,7 @@ class Asked {
     for (int steps_left = 100'000; !state.exited; --steps_left) {
       REQUIRE(steps_left > 0);
       state = arch::restore(arch::save(state));
-      const arch::Demand demand = program.demand(state);
+      const arch::OperationNeeds demand = program.demand(state);
       names.push_back(program.describe(state));
       program.issue(place, state, operation);
       REQUIRE(operation.code == demand.code);

@@ -30,7 +30,7 @@ const std::string kOut = "[{name: out, bytes: 64 KiB}]";
 // What the first warp of a CTA issues, with the demand of each operation.
 struct Issued {
   arch::Operation operation;
-  arch::Demand demand;
+  arch::OperationNeeds demand;
   std::string name;
 };
 std::vector<Issued> issued(const std::string& steps, arch::LaneMask lanes = ~arch::LaneMask{0},

@@ -243,7 +243,7 @@ class ProgramRun {
     return a.first < b.first + b.count && b.first < a.first + a.count;
   }
 
-  static void arrive(Warp& warp, const arch::Demand& demand) {
+  static void arrive(Warp& warp, const arch::OperationNeeds& demand) {
     for (auto late = warp.late.begin(); late != warp.late.end();) {
       bool named = overlap(late->range, demand.accumulators);
       for (const arch::RegisterRange& range : demand.reads) named = named || overlap(late->range, range);
@@ -265,7 +265,7 @@ class ProgramRun {
 
   void step(Warp& warp) {
     if (checkpoints) warp.state = arch::restore(arch::save(warp.state));
-    const arch::Demand demand = program_.demand(warp.state);
+    const arch::OperationNeeds demand = program_.demand(warp.state);
     if (warp.place.warp == 0 && warp.place.cta == 0) names.push_back(program_.describe(warp.state));
     arrive(warp, demand);
     operation_.lanes = 0;
@@ -324,7 +324,7 @@ class ProgramRun {
     return value;
   }
 
-  void execute(Warp& warp, const arch::Demand& demand) {
+  void execute(Warp& warp, const arch::OperationNeeds& demand) {
     using arch::OpCode;
     Late late;
     late.lanes = operation_.lanes;
@@ -416,7 +416,7 @@ class ProgramRun {
     return operation_.tile.type == arch::ValueType::bf16 ? arch::float_of_bf16(bits) : arch::float_of_f16(bits);
   }
 
-  void multiply(Warp& warp, const arch::Demand& demand) {
+  void multiply(Warp& warp, const arch::OperationNeeds& demand) {
     const arch::MatmulTile& t = operation_.tile;
     if (demand.accumulators.first != operation_.destination || demand.accumulators.count != t.n / 2) {
       throw std::runtime_error("the demand does not name the accumulators");

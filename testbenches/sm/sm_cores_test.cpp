@@ -15,7 +15,7 @@ namespace sm_cores_test {
 
 using heddle::Cycle;
 using heddle::kNever;
-using heddle::arch::Demand;
+using heddle::arch::OperationNeeds;
 using heddle::arch::RegisterRange;
 using heddle::arch::Unit;
 using heddle::sm::CtaBarriers;
@@ -58,7 +58,7 @@ TEST_CASE("a scoreboard says when the last register of a demand is ready", "[sm]
         ready[r] = when;
         chained[r] = chain;
       }
-      Demand demand;
+      OperationNeeds demand;
       for (std::uint32_t n = random.below(3); n > 0; --n) demand.reads.push_back(some_registers(random));
       for (std::uint32_t n = random.below(2); n > 0; --n) demand.writes.push_back(some_registers(random));
       if (random.chance(30)) demand.accumulators = some_registers(random);
@@ -83,7 +83,7 @@ TEST_CASE("a register that the program did not ask for is refused", "[sm]") {
   board.start(4);
   CHECK_THROWS_AS(board.write({3, 2}, 10), heddle::CheckFailed);
   board.write({0, 1}, 10);
-  Demand demand;
+  OperationNeeds demand;
   demand.reads = {{4, 1}};
   CHECK_THROWS_AS(board.ready(demand, 0), heddle::CheckFailed);
 }

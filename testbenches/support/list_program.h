@@ -90,7 +90,7 @@ class ListProgram : public arch::WarpProgram {
   explicit ListProgram(std::uint32_t registers) : registers_(registers) {}
 
   // The general step. `issue` gets an operation with the code, unit and lanes of the warp set.
-  ListProgram& step(arch::Demand demand, Issue issue, std::string name = {}) {
+  ListProgram& step(arch::OperationNeeds demand, Issue issue, std::string name = {}) {
     steps_.push_back({std::move(demand), std::move(issue), {}, std::move(name)});
     return *this;
   }
@@ -481,7 +481,7 @@ class ListProgram : public arch::WarpProgram {
     state.scalars.assign(loops_, 0);
     settle(state);
   }
-  const arch::Demand& demand(const arch::WarpState& state) const override { return at(state).demand; }
+  const arch::OperationNeeds& demand(const arch::WarpState& state) const override { return at(state).demand; }
   void issue(const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) const override {
     const Step& now = at(state);
     ++state.pc;
@@ -500,7 +500,7 @@ class ListProgram : public arch::WarpProgram {
 
  private:
   struct Step {
-    arch::Demand demand;
+    arch::OperationNeeds demand;
     Issue issue;
     std::function<void(arch::WarpState&)> control;  // no operation
     std::string name;

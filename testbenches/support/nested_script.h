@@ -327,14 +327,14 @@ class ScriptProgram final : public arch::WarpProgram {
     state.registers.assign(std::size_t{kRegisters} * arch::kWarpLanes, 0);
     state.scalars = {root_ == kNone ? -2 : -1, static_cast<std::int64_t>(place.cta), place.warp};
   }
-  const arch::Demand& demand(const arch::WarpState& state) const override {
+  const arch::OperationNeeds& demand(const arch::WarpState& state) const override {
     if (state.scalars[0] == -2) return find_;
     if (state.scalars[0] == -1) return choose_;
     return list_of(state).demand(state);
   }
   void issue(const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) const override {
     if (state.scalars[0] >= 0) return list_of(state).issue(place, state, operation);
-    const arch::Demand& now = demand(state);
+    const arch::OperationNeeds& now = demand(state);
     operation = arch::Operation{};
     operation.code = now.code;
     operation.unit = now.unit;
@@ -557,8 +557,8 @@ class ScriptProgram final : public arch::WarpProgram {
   const Script& script_;
   const Place place_;
   const std::uint32_t root_;
-  arch::Demand find_;
-  arch::Demand choose_;
+  arch::OperationNeeds find_;
+  arch::OperationNeeds choose_;
   mutable std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<ListProgram>> lists_;
 };
 
