@@ -12,21 +12,27 @@ using arch::Demand;
 using arch::DemandUnit;
 
 const char* resource_name(Resource resource) {
-  constexpr std::array<const char*, kResources> kNames = {"tensor",  "fp32",     "fp64",     "int32",     "sfu",
-                                                          "shared",  "sm_read",  "l1_read",  "sm_write",  "gpc_read",
+  constexpr std::array<const char*, kResources> kNames = {"tensor",    "fp32",    "fp64",     "int32",    "sfu",
+                                                          "shared",    "sm_read", "l1_read",  "sm_write", "gpc_read",
                                                           "gpc_write", "l2_read", "l2_write", "dram"};
   return kNames[static_cast<std::size_t>(resource)];
 }
 
 const char* resource_text(Resource resource) {
-  constexpr std::array<const char*, kResources> kTexts = {
-      "the tensor cores of the SM",          "the fp32 units of the SM",
-      "the fp64 units of the SM",            "the integer units of the SM",
-      "the special-function units of the SM", "the shared memory of the SM",
-      "the link from the crossbar to the SM", "the L1 of the SM",
-      "the link from the SM to the crossbar", "the link from the L2 to the GPC",
-      "the link from the GPC to the L2",      "reads of the L2",
-      "writes to the L2",                     "the bus of memory"};
+  constexpr std::array<const char*, kResources> kTexts = {"the tensor cores of the SM",
+                                                          "the fp32 units of the SM",
+                                                          "the fp64 units of the SM",
+                                                          "the integer units of the SM",
+                                                          "the special-function units of the SM",
+                                                          "the shared memory of the SM",
+                                                          "the link from the crossbar to the SM",
+                                                          "the L1 of the SM",
+                                                          "the link from the SM to the crossbar",
+                                                          "the link from the L2 to the GPC",
+                                                          "the link from the GPC to the L2",
+                                                          "reads of the L2",
+                                                          "writes to the L2",
+                                                          "the bus of memory"};
   return kTexts[static_cast<std::size_t>(resource)];
 }
 

@@ -28,11 +28,11 @@ enum class Resource : std::uint8_t {
   dram,  // one bus: reads and writes together
 };
 constexpr std::size_t kResources = 14;
-constexpr std::size_t kLocals = 9;                  // the first ones, of an SM
+constexpr std::size_t kLocals = 9;                    // the first ones, of an SM
 constexpr std::size_t kWides = kResources - kLocals;  // the others
-constexpr std::size_t kGpcWides = 2;                // of these, those of a GPC
-const char* resource_name(Resource resource);       // "dram"
-const char* resource_text(Resource resource);       // "the memory's bus"
+constexpr std::size_t kGpcWides = 2;                  // of these, those of a GPC
+const char* resource_name(Resource resource);         // "dram"
+const char* resource_text(Resource resource);         // "the memory's bus"
 
 // Peaks, per cycle of the SMs' clock: operations, lanes or bytes as arch::DemandUnit has them. 0: there is none, and
 // nothing can ask for it.
@@ -52,7 +52,7 @@ struct FluidMachine {
   double sm_read = 0;
   double l1_read = 0;
   double sm_write = 0;
-  double header = 0;  // bytes of a request per byte that it reads, and of an acknowledgement per byte written
+  double header = 0;      // bytes of a request per byte that it reads, and of an acknowledgement per byte written
   double write_cost = 1;  // bytes that memory could have read in place of one that it writes
   double cycles_per_ns = 1;
   std::vector<Gpc> gpcs;

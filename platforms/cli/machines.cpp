@@ -12,6 +12,7 @@
 #include "gpu/gpu_params.h"
 #include "gpu/machine_file.h"
 #include "replay/cta_dump.h"
+#include "replay/free_machine.h"
 
 namespace heddle::cli {
 namespace {
@@ -343,20 +344,38 @@ Machines resolve_machine(const std::string& gpu, const std::vector<std::string>&
   return resolve_machines(inputs, options);
 }
 
-Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& recorded, Fit fit) {
-  Fitted fitted{workload, std::vector<bool>(workload.ops.size(), false)};
+// What is known of kernels, scaled to their durations, in place of these.
+void use_demands(Fitted& fitted, const workload::Workload& workload, const gpu::GpuParams& recorded,
+                 const std::vector<workload::KernelCounters>& counters) {
+  auto demands = std::make_unique<replay::RecordedDemands>(workload, recorded, counters);
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    if (!demands->demands()[i]) continue;
+    arch::KernelRecord& kernel = fitted.workload.ops[i].kernel;
+    static_cast<arch::KernelShape&>(kernel) = demands->shape(i);
+    kernel.demand = std::make_shared<const arch::Demand>(demands->fitted(i));
+  }
+  fitted.demands = std::move(demands);
+}
+
+Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& recorded, Fit fit,
+                    const std::vector<workload::KernelCounters>& counters) {
+  Fitted fitted{workload, std::vector<bool>(workload.ops.size(), false), nullptr};
   const Clock clock(recorded.machine.clock);
+  for (const workload::Op& op : workload.ops) {
+    if (op.kind == workload::OpKind::kernel && op.recorded) check_recorded_machine(workload, op, recorded);
+  }
+  const std::vector<double> free = replay::free_parts(workload, recorded);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     workload::Op& op = fitted.workload.ops[i];
     if (op.kind != workload::OpKind::kernel || !op.recorded) continue;
-    check_recorded_machine(workload, op, recorded);
-    const replay::SoloKernel solo(recorded, op.kernel);
+    const replay::SoloKernel solo(recorded, op.kernel, free[i]);
     const double cycles = static_cast<double>(op.recorded->duration) / clock.ns_for_cycles(1);
     const std::uint64_t cta = solo.fit(cycles);
     op.kernel.duration = {cta, cta};
     fitted.launch_bound[i] = solo.duration(1) > cycles;
   }
   if (fit == Fit::signature) use_signature_medians(fitted.workload);
+  if (fit == Fit::demand) use_demands(fitted, workload, recorded, counters);
   return fitted;
 }
 

@@ -1,6 +1,7 @@
 // Which machines a run simulates: presets, files, what a recording tells, the command line.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "common/params.h"
 #include "gpu/gpu_params.h"
 #include "replay/comparison.h"
+#include "replay/prediction.h"
 #include "replay/simulation.h"
 #include "replay/submission.h"
 
@@ -60,9 +62,12 @@ YAML::Node generic_machine(const workload::DeviceInfo& device);
 struct Fitted {
   workload::Workload workload;
   std::vector<bool> launch_bound;  // by operation: even CTAs of one cycle take longer than recorded
+  std::unique_ptr<const replay::RecordedDemands> demands;  // of Fit::demand
 };
 
-Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& recorded, Fit fit);
+// `workload` must outlive the result. `counters`: of its kernels, for Fit::demand.
+Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& recorded, Fit fit,
+                    const std::vector<workload::KernelCounters>& counters = {});
 
 // The jobs of one simulation. `recorded_machine`: on the recorded machines instead of the chosen ones. `packets`: they
 // are submitted by packets; `tmdqs`: or into TMDQs.

@@ -9,8 +9,10 @@
 
 #include "cli/bits_table.h"
 #include "cli/command.h"
+#include "cli/demand_report.h"
 #include "cli/run_outcome.h"
 #include "common/perfetto.h"
+#include "import/counter_table.h"
 #include "replay/cta_dump.h"
 #include "report/report_page.h"
 
@@ -318,11 +320,16 @@ int run_command(const std::vector<std::string>& arguments) {
   outcome.packets = packets;
   outcome.tmdqs = submit_by(inputs, options) == workload::SubmitBy::tmdqs;
   outcome.seed = options.seed.value_or(inputs.scenario && inputs.scenario->seed ? *inputs.scenario->seed : 1);
+  const auto counters =
+      options.counters ? import::import_counters(*options.counters) : std::vector<workload::KernelCounters>{};
   std::vector<Fitted> fitted;
   for (std::size_t i = 0; i < inputs.workloads.size(); ++i) {
     fitted.push_back(inputs.recorded()
-                         ? fit_workload(inputs.workloads[i], machines.gpus[i].recorded, options.fit)
-                         : Fitted{inputs.workloads[i], std::vector<bool>(inputs.workloads[i].ops.size())});
+                         ? fit_workload(inputs.workloads[i], machines.gpus[i].recorded, options.fit, counters)
+                         : Fitted{inputs.workloads[i], std::vector<bool>(inputs.workloads[i].ops.size()), nullptr});
+  }
+  for (const Fitted& its : fitted) {
+    if (its.demands) outcome.demands.push_back(its.demands.get());
   }
   std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false, packets, outcome.tmdqs);
   std::vector<replay::CtaDump> ctas(options.dump_ctas ? jobs.size() : 0);
@@ -371,6 +378,7 @@ int run_command(const std::vector<std::string>& arguments) {
   write_regions(outcome, folder.string());
   if (packets) write_packets(outcome, (folder / "packets.csv").string());
   if (options.dump_ctas) write_ctas(ctas, outcome, (folder / "ctas.csv").string());
+  if (!outcome.demands.empty()) write_demands(outcome, (folder / "demands.csv").string());
   if (options.bits) write_bits(outcome, (folder / "bits.json").string());
   report::write_report(folder / "report.html", report_data(outcome));
   write_host(outcome, (folder / "host.json").string(),

@@ -43,8 +43,12 @@ po::options_description run_options() {
       "every packet of kernels has fences of system scope and a completion signal (default), or only what somebody "
       "waits for; with --submit aql")("batch", po::value<std::uint32_t>()->value_name("N"),
                                       "most kernels that are condensed together; default 64; with --submit aql")(
-      "fit", po::value<std::string>()->value_name("launch|signature"),
-      "fit CTA durations to each recorded launch (default), or one per name, grid and block")(
+      "fit", po::value<std::string>()->value_name("launch|signature|demand"),
+      "fit CTA durations to each recorded launch (default), or one per name, grid and block; demand: kernels of which "
+      "counters, operators' shapes or names tell what they compute and move demand that, and share units and "
+      "bandwidths")(
+      "counters", po::value<std::string>()->value_name("FILE"),
+      "what Nsight Compute (ncu --csv) or rocprofv3 (--pmc) counted of the recording's kernels; with --fit demand")(
       "device", po::value<int>()->value_name("N"), "replay only this device of the recording")(
       "guess", po::value<std::string>()->value_name("clusters|none"),
       "clusters: those that names of kernels tell, where a recording tells none (default)")(
@@ -131,6 +135,7 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.lets = line.list("let");
   options.timing = line.choice<std::string>("timing", {{"at", "at"}, {"fast", "fast"}, {"lt", "lt"}});
   options.out = line.text("out");
+  options.counters = line.text("counters");
   options.seed = line.get<std::uint64_t>("seed");
   options.device = line.get<int>("device");
   options.submit = line.choice("submit", workload::submit_ways());
@@ -144,7 +149,12 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   }
   options.pace = line.choice<replay::Pace>("pace", {{"recorded", replay::Pace::recorded}, {"asap", replay::Pace::asap}})
                      .value_or(options.pace);
-  options.fit = line.choice<Fit>("fit", {{"launch", Fit::launch}, {"signature", Fit::signature}}).value_or(options.fit);
+  options.fit =
+      line.choice<Fit>("fit", {{"launch", Fit::launch}, {"signature", Fit::signature}, {"demand", Fit::demand}})
+          .value_or(options.fit);
+  if (options.counters && options.fit != Fit::demand) {
+    throw InputError("--counters says what kernels demand, and this run does not ask", "give --fit demand as well");
+  }
   options.guess_clusters = line.choice<bool>("guess", {{"clusters", true}, {"none", false}}).value_or(true);
   options.perfetto = line.choice<bool>("trace", {{"perfetto", true}}).value_or(false);
   options.dump_ctas = line.choice<bool>("dump", {{"ctas", true}}).value_or(false);

@@ -17,6 +17,7 @@ namespace heddle::cli {
 enum class Fit {
   launch,     // every launch to its own recorded duration
   signature,  // all launches of a name, grid and block to the median of their fits
+  demand,     // none, where counters, operators or names tell what a kernel demands: that is fitted; others as launch
 };
 
 struct RunOptions {
@@ -36,7 +37,8 @@ struct RunOptions {
   std::optional<std::uint32_t> batch;
   replay::Pace pace = replay::Pace::recorded;
   Fit fit = Fit::launch;
-  bool guess_clusters = true;  // of recordings that tell none
+  std::optional<std::string> counters;  // file: with Fit::demand
+  bool guess_clusters = true;           // of recordings that tell none
   bool perfetto = false;
   bool dump_ctas = false;
   bool bits = false;

@@ -52,6 +52,7 @@ struct RunOutcome {
   // The same of the recorded machine at the recorded pace: how far the model can be believed. Empty unless this run
   // changed the machine or the pace; then `comparisons` shows what the change does, not how good the model is.
   std::vector<replay::Comparison> fidelity;
+  std::vector<const replay::RecordedDemands*> demands;  // one per GPU, of a run with them
   std::vector<std::vector<Span>> spans;                 // one list per GPU, for recordings
   std::vector<std::vector<replay::OpResult>> baseline;  // one per GPU; empty without a baseline
   nlohmann::json stats;                                 // path -> {value, unit, description}

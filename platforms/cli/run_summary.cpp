@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/demand_report.h"
 #include "cli/run_outcome.h"
 
 namespace heddle::cli {
@@ -166,6 +167,7 @@ Lines summary_lines(const RunOutcome& outcome) {
     const std::string power = power_text(outcome, i);
     if (!power.empty()) lines.emplace_back(prefix + "power", power);
     if (outcome.comparisons.empty()) continue;
+    for (auto& line : demand_lines(outcome, i)) lines.push_back(std::move(line));
     for (const Span& span : outcome.spans[i]) lines.emplace_back(prefix + "span, " + span.label, time_text(span.us));
     if (outcome.what_if()) {
       const RunOutcome::Change change = outcome.change_of(i);

@@ -125,7 +125,8 @@ std::unique_ptr<ByteSource> stream_bytes(std::istream& stream, const std::string
   return std::make_unique<StreamBytes>(stream, name);
 }
 
-CsvReader::CsvReader(ByteSource& source) : source_(source), parser_(std::make_unique<csv_parser>()) {
+CsvReader::CsvReader(ByteSource& source, std::size_t passed)
+    : source_(source), parser_(std::make_unique<csv_parser>()), line_(passed) {
   if (csv_init(parser_.get(), CSV_STRICT | CSV_STRICT_FINI) != 0) throw std::bad_alloc();
 }
 

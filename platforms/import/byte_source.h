@@ -59,8 +59,8 @@ namespace heddle::import {
 // the longest record.
 class CsvReader {
  public:
-  // `source` must outlive the reader.
-  explicit CsvReader(ByteSource& source);
+  // `source` must outlive the reader. `passed`: lines that were taken from it before.
+  explicit CsvReader(ByteSource& source, std::size_t passed = 0);
   CsvReader(const CsvReader&) = delete;
   CsvReader& operator=(const CsvReader&) = delete;
   ~CsvReader();

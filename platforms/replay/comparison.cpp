@@ -15,6 +15,7 @@
 #include "cwd/launch_bits.h"
 #include "gpu/gpu.h"
 #include "gpu/gpu_params.h"
+#include "replay/free_machine.h"
 
 namespace heddle::replay {
 namespace {
@@ -149,18 +150,23 @@ SignatureFit fit_signatures(const workload::Workload& workload, const gpu::GpuPa
   std::vector<double> errors;
   double predicted_sum = 0;
   double recorded_sum = 0;
+  const std::vector<double> free = free_parts(workload, machine);
   for (const std::vector<std::size_t>& launches : signature_groups(workload)) {
     if (launches.size() < 2) continue;
     ++result.signatures;
-    const SoloKernel solo(machine, workload.ops[launches.front()].kernel);
+    // All launches of a signature have the same shape; those that shared the machine had less of it.
+    const auto solo = [&](std::size_t i) {
+      return SoloKernel(machine, workload.ops[launches[i]].kernel, free[launches[i]]);
+    };
     std::vector<double> fitted;
     for (std::size_t i = 0; i < launches.size(); i += 2) {
       const auto ns = static_cast<double>(workload.ops[launches[i]].recorded->duration);
-      fitted.push_back(static_cast<double>(solo.fit(ns / clock.ns_for_cycles(1))));
+      fitted.push_back(static_cast<double>(solo(i).fit(ns / clock.ns_for_cycles(1))));
     }
-    const double predicted = clock.ns_for_cycles(solo.duration(signature_duration(fitted)));
+    const double cycles = signature_duration(fitted);
     for (std::size_t i = 1; i < launches.size(); i += 2) {
       const auto ns = static_cast<double>(workload.ops[launches[i]].recorded->duration);
+      const double predicted = clock.ns_for_cycles(solo(i).duration(cycles));
       errors.push_back(std::abs(predicted / ns - 1));
       predicted_sum += predicted;
       recorded_sum += ns;
@@ -340,7 +346,7 @@ OverlapPairs overlap_pairs(const workload::Workload& workload, const std::vector
   return pairs;
 }
 
-SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& kernel) {
+SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& kernel, double free) {
   const bool at = params.machine.timing != TimingMode::lt;
   const auto cost = [at](double cycles) { return at ? cycles : 0.0; };
   sms_ = params.machine.shape.sms();
@@ -374,6 +380,7 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
     packet_ = sms_ / gpcs;
   }
   HEDDLE_CHECK(slots_ > 0, "a kernel that can never run is to be fitted");
+  slots_ = std::max(1.0, std::round(slots_ * free));
   interval_ = cost(std::max(launch_interval(params, packet_), decision));
   way_there_ = cost(params.cwd.gpc_distance + params.gpc.gpm_to_mpc + params.gpc.mpc_to_sm + params.sm.start_cycles);
   // All but the first CTA of a grid wait for a division.
@@ -388,11 +395,13 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
   end_ = cost(params.task.gap.drain * params.machine.clock);
 }
 
-double SoloKernel::duration(double cta_cycles) const {
+double SoloKernel::duration(double cta_cycles) const { return duration(cta_cycles, 0, 0); }
+
+double SoloKernel::duration(double alone, double wave, double last) const {
   const double waves = std::floor((ctas_ - 1) / slots_);
   const double rest = ctas_ - 1 - waves * slots_;
   // A slot is used again after the CTA's run, the way back, a session, and the way there.
-  const double period = std::max(slots_ * interval_, way_there_ + cta_cycles + way_back_ + session_);
+  const double period = std::max({slots_ * interval_, way_there_ + alone + way_back_ + session_, wave});
   // The CTAs of one packet start together: the last packet leaves that much before its last CTA's share of the port.
   // On an empty machine the last level spreads what is left of the grid over all GPCs; later, CTAs follow those that
   // end, in packets of any size: half of a full one, say.
@@ -401,7 +410,9 @@ double SoloKernel::duration(double cta_cycles) const {
   const double together = clustered_  ? std::min(rest, packet_ - 1)
                           : waves > 0 ? std::min(rest, (packet_ - 1) / 2)
                                       : std::max(0.0, last_level / sms_ * packet_ - 1);
-  return waves * period + (rest - together) * interval_ + way_there_ + cta_cycles + way_back_ + end_;
+  // CTAs that share work while the later ones of them still arrive.
+  const double arrive = (rest - together) * interval_;
+  return waves * period + std::max(arrive + alone, last) + way_there_ + way_back_ + end_;
 }
 
 std::uint64_t SoloKernel::fit(double cycles) const {

@@ -1,6 +1,7 @@
 // Recorded beside modelled: how well a replay reproduces its recording, and what it cannot reproduce and why.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -100,11 +101,17 @@ void publish(const Comparison& comparison, const std::string& prefix, Stats& sta
 // or by the slots of the machine, whichever is slower. All times in cycles.
 class SoloKernel {
  public:
-  // The kernel must be able to run on the machine, and so must its clusters.
-  SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& kernel);
+  // The kernel must be able to run on the machine, and so must its clusters. `free`: the part of its places that it can
+  // have, more than 0 and up to 1.
+  SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& kernel, double free = 1);
 
   // From the first launch packet to the last completion, for CTAs of `cta_cycles`. Grows with cta_cycles.
   double duration(double cta_cycles) const;
+  // The same for CTAs that take `alone` with nobody beside them, where a wave of as many as the machine holds takes
+  // `wave` at least, and the last one, of fewer, `last`: what they share does not go faster.
+  double duration(double alone, double wave, double last) const;
+  double slots() const { return slots_; }  // CTAs that the whole machine holds
+  double last_wave() const { return ctas_ - std::floor((ctas_ - 1) / slots_) * slots_; }  // CTAs
   // The CTA duration, at least 1, with which duration() comes closest to `cycles`.
   std::uint64_t fit(double cycles) const;
 

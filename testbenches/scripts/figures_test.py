@@ -21,6 +21,8 @@ def main():
         sys.exit(f"{command[0]} ended with status {run.returncode}:\n{run.stdout}")
     with open(page, encoding="utf-8") as file:
         known = set(rows_of(file.read()))
+    if run.stdout.startswith("SKIPPED:"):
+        sys.exit(print(run.stdout, end=""))
     printed = rows_of(run.stdout)
     if not printed:
         sys.exit(f"{command[0]} printed no table")

@@ -1,0 +1,148 @@
+#include "replay/demand_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "arch/topology.h"
+#include "common/domain.h"
+#include "gpu/demand_peaks.h"
+
+namespace heddle::replay {
+namespace {
+
+using arch::Demand;
+using arch::DemandUnit;
+
+// The time that so many CTAs take at least, in cycles, spread over all SMs, and the resource that sets it.
+struct Limit {
+  double cycles = 0;
+  std::size_t resource = fluid::kResources;  // none: nothing is shared
+};
+
+// Part of the CTAs, spread evenly over all SMs, over the capacity that serves them: of the GPC, or the pool of memory,
+// that is loaded most. 0: nothing has a capacity.
+double heaviest(const fluid::FluidMachine& machine, std::size_t wide) {
+  const bool of_gpc = wide < fluid::kGpcWides;
+  std::vector<double> sms(of_gpc ? machine.gpcs.size() : machine.pools.size(), 0);
+  std::vector<double> capacity(sms.size(), 0);
+  for (const std::uint32_t gpc : machine.gpc_of) {
+    const std::size_t at = of_gpc ? gpc : machine.gpcs[gpc].pool;
+    sms[at] += 1;
+    capacity[at] = machine.capacity(gpc, static_cast<fluid::Resource>(fluid::kLocals + wide));
+  }
+  double most = 0;
+  for (std::size_t i = 0; i < sms.size(); ++i) {
+    if (capacity[i] > 0) most = std::max(most, sms[i] / static_cast<double>(machine.gpc_of.size()) / capacity[i]);
+  }
+  return most;
+}
+
+Limit shared(const fluid::CtaWork& work, const fluid::FluidMachine& machine, double ctas) {
+  Limit limit;
+  const auto take = [&limit](double cycles, std::size_t resource) {
+    if (cycles > limit.cycles) limit = {cycles, resource};
+  };
+  const double on_one = std::ceil(ctas / static_cast<double>(machine.gpc_of.size()));
+  for (std::size_t i = 0; i < fluid::kLocals; ++i) take(work.load[i] * on_one / work.pace, i);
+  for (std::size_t i = 0; i < fluid::kWides; ++i) {
+    take(work.flow[i] / work.pace * ctas * heaviest(machine, i), fluid::kLocals + i);
+  }
+  return limit;
+}
+
+// The factor from low to high at which `duration` comes to `wanted`, to a part in a million. It grows with the factor.
+template <class Duration>
+double solve(double low, double high, double wanted, Duration duration) {
+  for (int i = 0; i < 100 && high > low * (1 + 1e-6); ++i) {
+    const double middle = low > 0 ? std::sqrt(low * high) : high / 2;
+    (duration(middle) < wanted ? low : high) = middle;
+    if (high < 1e-9) break;
+  }
+  return high;
+}
+
+}  // namespace
+
+Demand scaled(const Demand& demand, double factor) {
+  Demand made = demand;
+  for (double& amount : made.amounts) amount *= factor;
+  made.bulk_read *= factor;
+  return made;
+}
+
+Demand with_memory(const Demand& demand, double factor) {
+  Demand made = demand;
+  made.of(DemandUnit::dram_read) *= factor;
+  made.of(DemandUnit::dram_write) *= factor;
+  return made;
+}
+
+DemandFit::DemandFit(const gpu::GpuParams& machine)
+    : params_(machine),
+      machine_(gpu::fluid_machine(machine, arch::Topology(machine.machine.shape, machine.machine.ugpus),
+                                  machine.machine.clock)) {
+  const memory::CrossbarParams& xbar = machine.xbar;
+  const double ways = 2.0 * (xbar.sm_to_tpc + xbar.tpc_to_cpc + xbar.cpc_to_gpc + xbar.gpc_to_slice);
+  const double hit = machine.sm.memory.l1_latency + ways + machine.l2.tag_latency + machine.l2.data_latency;
+  l2_latency_ = hit / machine.machine.clock;
+  memory_latency_ = (hit + machine.l2.memory_latency) / machine.machine.clock + machine.hbm.request_latency +
+                    machine.hbm.response_latency;
+}
+
+double DemandFit::duration(const arch::KernelShape& kernel, const Demand& demand) const {
+  return duration(SoloKernel(params_, kernel), demand);
+}
+
+double DemandFit::duration(const SoloKernel& solo, const Demand& demand) const {
+  const fluid::CtaWork work = fluid::work_of(demand, machine_);
+  const double wave = shared(work, machine_, solo.slots()).cycles;
+  const double last = shared(work, machine_, solo.last_wave()).cycles;
+  return solo.duration(1 / work.pace, wave, last) / params_.machine.clock;
+}
+
+std::size_t DemandFit::limit(const arch::KernelShape& kernel, const Demand& demand) const {
+  const fluid::CtaWork work = fluid::work_of(demand, machine_);
+  const SoloKernel solo(params_, kernel);
+  const Limit limit = shared(work, machine_, std::min(solo.slots(), static_cast<double>(kernel.grid.count())));
+  return limit.cycles >= 1 / work.pace ? limit.resource : fluid::kResources;
+}
+
+DemandFit::Fit DemandFit::fit(const arch::KernelShape& kernel, const Demand& demand, double ns) const {
+  Fit made;
+  made.demand = demand;
+  const SoloKernel solo(params_, kernel);
+  const auto of_scale = [&](double scale) { return duration(solo, scaled(demand, scale)); };
+  const double whole = of_scale(1);
+  const double work = whole - of_scale(0);
+  if (whole < ns && work < kWorks * ns) {
+    made.waits = true;
+    const auto of_floor = [&](double floor) {
+      Demand its = demand;
+      its.floor_ns = floor;
+      return duration(solo, its);
+    };
+    made.demand.floor_ns = solve(std::max(1.0, demand.floor_ns), std::max(2.0, ns), ns, of_floor);
+    const bool nothing = work < 0.01 * ns;
+    if (nothing || made.demand.floor_ns <= std::max(demand.floor_ns, kTrips * memory_latency_)) return made;
+    made = {demand};
+  }
+  if (whole < ns) {
+    double high = 2;
+    while (of_scale(high) < ns && high < 1e12) high *= 2;
+    made.scale = solve(1, high, ns, of_scale);
+  } else if (whole > ns) {
+    const auto of_memory = [&](double part) { return duration(solo, with_memory(demand, part)); };
+    if (of_memory(0) <= ns) {
+      made.memory = solve(0, 1, ns, of_memory);
+      made.demand = with_memory(demand, made.memory);
+      return made;
+    }
+    made.bound = of_scale(0) > ns;
+    made.scale = made.bound ? 0 : solve(0, 1, ns, of_scale);
+  }
+  made.demand = scaled(demand, made.scale);
+  return made;
+}
+
+}  // namespace heddle::replay
