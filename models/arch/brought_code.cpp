@@ -1,11 +1,16 @@
 #include "arch/brought_code.h"
 
+#include <string>
+
 #include <fmt/format.h>
 
+#include "arch/task_record.h"
 #include "common/error.h"
 
 namespace heddle::arch {
 namespace {
+
+constexpr std::uint32_t kMostNumber = 1U << 16;  // of programs and launches at a time, in what is restored
 
 // A program that was made for clusters of a kind asks for their barriers and registers.
 bool same_grouping(const KernelObject& object, const KernelShape& kernel) {
@@ -74,7 +79,7 @@ BroughtCode::Refusal BroughtCode::keep(const std::vector<std::uint8_t>& code, st
   }
   const std::uint32_t registers = decoded.program->registers();
   const std::uint32_t number = codes_.add(std::move(decoded.program), decoded.kernel);
-  kept_.emplace(code, Kept{number, registers, decoded.kernel});
+  kept_.emplace(code, Kept{number, registers, decoded.kernel, subcontext});
   bytes += code.size() + decoded.text;
   return {};
 }
@@ -87,6 +92,58 @@ void BroughtCode::note_refused(const std::vector<std::uint8_t>& code, const Refu
   }
   refused_.emplace(code, refusal);
   refused_bytes_ += code.size();
+}
+
+void BroughtCode::save(StateWriter& to) const {
+  std::map<std::uint32_t, const std::pair<const std::vector<std::uint8_t>, Kept>*> by_number;
+  for (const auto& item : kept_) by_number[item.second.number] = &item;
+  to.number(by_number.size());
+  for (const auto& [number, item] : by_number) {
+    to.number(number);
+    to.number(item->second.subcontext);
+    to.text({reinterpret_cast<const char*>(item->first.data()), item->first.size()});
+  }
+}
+
+void BroughtCode::restore(StateReader& from) {
+  for (std::uint64_t left = from.below(kMostNumber, "the number of programs"); left > 0; --left) {
+    const auto number = static_cast<std::uint32_t>(from.below(kMostNumber, "a program's number"));
+    const auto subcontext = static_cast<std::uint8_t>(from.below(kSubcontexts, "a program's subcontext"));
+    const std::string text = from.text(kMostCodeBytes, "the length of a program");
+    const std::vector<std::uint8_t> code(text.begin(), text.end());
+    const auto known = kept_.find(code);
+    if (known != kept_.end() && known->second.number == number) continue;
+    if (known != kept_.end() || codes_.has(number)) {
+      throw InputError(fmt::format("program {} of the saved device has its number from something else here", number),
+                       "restore into a new device, on which no kernel of software's own has run");
+    }
+    DecodedCode decoded;
+    if (decoder_ != nullptr) decoded = decoder_->decode(code);
+    if (decoded.program == nullptr || !why_not_(*decoded.program).empty()) from.bad("code that is no program here");
+    const std::uint32_t registers = decoded.program->registers();
+    if (put(std::move(decoded.program), decoded.kernel, number) != number) from.bad("a program's number");
+    kept_.emplace(code, Kept{number, registers, decoded.kernel, subcontext});
+    bytes_[subcontext] += code.size() + decoded.text;
+  }
+}
+
+// Free numbers are given in an order of the store's own: those before the wanted one are lent meanwhile. The one that
+// was given back last is the next to be given.
+std::uint32_t BroughtCode::put(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel,
+                               std::uint32_t number) {
+  std::uint32_t lender = 1;  // any program
+  while (lender < number && !codes_.has(lender)) ++lender;
+  std::vector<std::uint32_t> lent;
+  if (lender < number) {
+    do {
+      lent.push_back(codes_.lend(lender, kernel, WorkItems{}, 0));
+    } while (lent.back() != number && lent.back() < kMostNumber);
+    codes_.give_back(lent.back());
+    lent.pop_back();
+  }
+  const std::uint32_t given = codes_.add(std::move(program), kernel);
+  for (const std::uint32_t code : lent) codes_.give_back(code);
+  return given;
 }
 
 void CodeReading::take(std::uint32_t line, const std::array<std::uint8_t, kCodeAlignment>& data) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "arch/kernel_object.h"
+#include "common/state.h"
 
 namespace heddle::arch {
 
@@ -35,7 +36,7 @@ class CodeDecoder {
 
 // What was decoded is kept by its bytes, for as long as the machine lives: code that is read again is only compared. So
 // is code that was refused, the last of it.
-class BroughtCode {
+class BroughtCode final : public Saved {
  public:
   // Of the code that is kept for a subcontext, which brought it first, and of the text of its expressions. What comes
   // beyond it is refused.
@@ -60,12 +61,17 @@ class BroughtCode {
   HsaResult resolve(const std::vector<std::uint8_t>& code, std::uint8_t subcontext, KernelObject& object);
   // Programs that are kept.
   std::size_t programs() const { return kept_.size(); }
+  // The code that is kept, and its numbers, which are in the reference state tables. restore() throws InputError where
+  // the machine has given one of them to something else.
+  void save(StateWriter& to) const override;
+  void restore(StateReader& from) override;
 
  private:
   struct Kept {
     std::uint32_t number = kNoCode;
     std::uint32_t registers = 0;
     KernelShape kernel;
+    std::uint8_t subcontext = 0;  // which brought it
   };
   // Why code is no program here.
   struct Refusal {
@@ -77,6 +83,7 @@ class BroughtCode {
   // The program of the code is kept, or why there is none.
   Refusal keep(const std::vector<std::uint8_t>& code, std::uint8_t subcontext);
   void note_refused(const std::vector<std::uint8_t>& code, const Refusal& refusal);
+  std::uint32_t put(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel, std::uint32_t number);
 
   CodeStore& codes_;
   const std::shared_ptr<const CodeDecoder> decoder_;

@@ -58,6 +58,10 @@ class CopyEngines : public Block, private CopyListener {
     on_refused_ = std::move(sink);
   }
 
+  void on_share(const protocol::SubcontextPacket& packet, std::uint32_t);
+  // The number of its instance and one; 0: it is of none.
+  std::uint32_t instance_of(std::uint8_t subcontext) const { return instance_of_.at(subcontext); }
+
   static constexpr std::uint32_t kSenders = 2;  // 0: packet processor, 1: host interface
   PacketIn<protocol::CopyRequestPacket>& request_in(std::uint32_t sender);
   PacketOut<protocol::CopyDonePacket>& done_out(std::uint32_t sender);
@@ -84,7 +88,6 @@ class CopyEngines : public Block, private CopyListener {
     Cycle arrived = 0;
   };
 
-  void on_share(const protocol::SubcontextPacket& packet, std::uint32_t);
   bool may_use(std::uint8_t subcontext, std::uint32_t engine) const {
     return instance_of_.at(subcontext) == engine_instance_[engine];
   }

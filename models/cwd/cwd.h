@@ -72,8 +72,8 @@ class Cwd : public Block {
   void on_share_refused(std::function<void(const protocol::SubcontextPacket&, ShareRefusal)> sink) {
     partition_.on_refusal(std::move(sink));
   }
-  const TpcQuota& quota() const { return partition_.quota(); }
-  const SmShares& shares() const { return partition_.shares(); }
+  SubcontextPartition& partition() { return partition_; }
+  const SubcontextPartition& partition() const { return partition_; }
 
   // No task in the table or evicted from it, nothing on any SM, every launch answered, everything that CGAs took is
   // back.

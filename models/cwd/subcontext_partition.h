@@ -235,6 +235,7 @@ class SubcontextPartition {
   void reset();
 
  private:
+  friend class SavedShares;
   struct PartitionStats : StatGroup {
     using StatGroup::StatGroup;
     Counter& changes = counter("share_changes", "changes", "changes of how the machine is shared");

@@ -147,6 +147,7 @@ class TpcQuota {
   void reset();
 
  private:
+  friend class SavedShares;
   struct Row {
     explicit Row(std::uint32_t local_blocks) : blocks(local_blocks) {}
 

@@ -10,6 +10,7 @@
 #include "arch/gpu_observation.h"
 #include "arch/race_checker.h"
 #include "host/boundary_socket.h"
+#include "host/saved_registers.h"
 
 namespace heddle::host {
 
@@ -298,6 +299,13 @@ void HostInterface::collect_waits(WaitGraph& graph) const {
 
 void HostInterface::follow_level() {
   if (interrupt_.set(file_.level())) stats_.interrupts.add();
+}
+
+void HostInterface::save(StateWriter& to) const { SavedRegisters::save(file_, to); }
+
+void HostInterface::restore(StateReader& from) {
+  SavedRegisters::restore(file_, from);
+  follow_level();
 }
 
 // The outside is not reset: whoever has a transaction here gets an error response.

@@ -12,6 +12,7 @@
 #include "common/domain.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
+#include "common/state.h"
 #include "host/boundary_params.h"
 #include "host/boundary_socket.h"
 #include "host/register_file.h"
@@ -109,7 +110,7 @@ class ResetControl {
 // queue, packet, status and reason.
 constexpr const char* kQueueReport = "/heddle/queue";
 
-class HostInterface : public Block, private BoundaryOwner, private RegisterEffects {
+class HostInterface : public Block, public Saved, private BoundaryOwner, private RegisterEffects {
  public:
   HostInterface(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HostParams& params,
                 const DeviceIdentity& identity, Device& device);
@@ -137,14 +138,12 @@ class HostInterface : public Block, private BoundaryOwner, private RegisterEffec
   // A kernel has faulted, whoever brought it: the interrupt `fault`, and FAULT_COUNT. (QueueEvent::fault counts in
   // QUEUE_FAULTS and raises the same interrupt.)
   void note_fault();
-  // A copy has met an error, whoever sent it: the COPY_FAULT registers. The interrupt comes with the copy's own error.
-  void note_copy_fault(const CopyFault& fault) { file_.take(fault); }
-
-  // A request was in no window of its subcontext's: the WINDOW_FAULT registers. Whoever asked gets an error.
-  void note_window_fault(const WindowFault& fault) { file_.take(fault); }
-
-  // A change of how the machine is shared was refused: the SHARE_REFUSED registers.
-  void note_share_refused(protocol::ShareRefusal why) { file_.note_share_refused(why); }
+  // What registers show and no interrupt tells: a CopyFault, whoever sent the copy, whose own error raises the
+  // interrupt; a WindowFault, of which whoever asked hears by an error; a protocol::ShareRefusal.
+  template <class Fault>
+  void note(const Fault& fault) {
+    file_.take(fault);
+  }
 
   // No request of the CPU is inside.
   bool idle() const { return bar0_.open() == 0 && bar1_.open() == 0; }
@@ -153,6 +152,9 @@ class HostInterface : public Block, private BoundaryOwner, private RegisterEffec
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
+  // Registers, doorbells, windows, interrupts (host/saved_registers.h).
+  void save(StateWriter& to) const override;
+  void restore(StateReader& from) override;
   void check_idle() override { HEDDLE_CHECK(idle(), "an idle machine owes the host an answer"); }
 
  private:

@@ -56,4 +56,31 @@ std::uint64_t HostWindows::allowed(std::uint8_t subcontext, std::uint64_t addres
   return good;
 }
 
+void HostWindows::save(StateWriter& to) const {
+  to.flag(isolated_);
+  to.number(windows_.size());
+  for (const Window& window : windows_) {
+    to.number(window.subcontext);
+    to.number(window.first);
+    to.number(window.last);
+    to.flag(window.reads);
+    to.flag(window.writes);
+  }
+}
+
+void HostWindows::restore(StateReader& from) {
+  reset();
+  isolated_ = from.flag("isolation");
+  for (std::uint64_t left = from.below(std::uint64_t{most_} + 1, "the number of windows"); left > 0; --left) {
+    HostWindowPacket window;
+    window.what = HostWindowPacket::What::open;
+    window.subcontext = static_cast<std::uint8_t>(from.below(arch::kSubcontexts, "a subcontext"));
+    window.address = from.number();
+    window.bytes = from.number() - window.address + 1;
+    window.reads = from.flag("a right");
+    window.writes = from.flag("a right");
+    if (!change(window)) from.bad("a window that cannot be opened");
+  }
+}
+
 }  // namespace heddle::host

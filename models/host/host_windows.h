@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/state.h"
 #include "protocol/host_window.h"
 
 namespace heddle::host {
@@ -19,7 +20,7 @@ struct WindowFault {
   bool write = false;
 };
 
-class HostWindows {
+class HostWindows : public Saved {
  public:
   // `most` windows of all subcontexts together.
   explicit HostWindows(std::uint32_t most) : most_(most) {}
@@ -35,6 +36,8 @@ class HostWindows {
     isolated_ = false;
     windows_.clear();
   }
+  void save(StateWriter& to) const override;
+  void restore(StateReader& from) override;
 
  private:
   struct Window {

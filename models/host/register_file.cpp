@@ -111,6 +111,23 @@ std::optional<protocol::SubcontextPacket> ShareRegisters::command(std::uint64_t 
   return packet;
 }
 
+void ShareRegisters::save(StateWriter& to) const {
+  to.number(asked_.size());
+  for (const auto& [key, value] : asked_) {
+    to.number(key);
+    to.number(value);
+  }
+}
+
+void ShareRegisters::restore(StateReader& from) {
+  constexpr std::uint64_t kMostAsked = std::uint64_t{1} << 20;  // more than a machine has TPCs for all subcontexts
+  asked_.clear();
+  for (std::uint64_t left = from.below(kMostAsked, "the number of shares"); left > 0; --left) {
+    const std::uint64_t key = from.number();
+    asked_[key] = from.number();
+  }
+}
+
 bool QueryRegisters::accepts(std::uint64_t command) const {
   return command == kQueryStart && values_.at(Id::query_state) != kQueryBusy &&
          values_.at(Id::query_mode) < register_of(Id::query_mode).values->count &&
@@ -174,6 +191,30 @@ void QueryRegisters::take(const protocol::OccupancyAnswerPacket& answer) {
   values_.at(Id::query_active) = answer.active;
   values_.at(Id::query_largest) = answer.largest;
   end(answer.well_formed ? arch::HsaStatus::success : arch::HsaStatus::invalid_argument);
+}
+
+void EventQueue::save(StateWriter& to) const {
+  to.number(ids_.size());
+  for (const std::uint32_t id : ids_) to.number(id);
+}
+
+void EventQueue::restore(StateReader& from) {
+  ids_.clear();
+  for (std::uint64_t left = from.below(most_ + std::uint64_t{1}, "the number of event ids"); left > 0; --left) {
+    ids_.push_back(static_cast<std::uint32_t>(from.below(std::uint64_t{1} << 32, "an event id")));
+  }
+}
+
+void Doorbells::save(StateWriter& to) const {
+  for (const std::uint8_t page : page_) to.number(page);
+  for (const std::uint32_t low : low_) to.number(low);
+}
+
+void Doorbells::restore(StateReader& from) {
+  for (std::uint8_t& page : page_) page = static_cast<std::uint8_t>(from.below(kDoorbellPages, "a doorbell's page"));
+  for (std::uint32_t& low : low_) {
+    low = static_cast<std::uint32_t>(from.below(std::uint64_t{1} << 32, "half a doorbell"));
+  }
 }
 
 void AgentRegisters::arrive(const QueueEventPacket& packet) {
@@ -585,7 +626,7 @@ void RegisterFile::take(const protocol::OccupancyAnswerPacket& answer) {
   raise(kIntQueryDone);
 }
 
-void RegisterFile::note_share_refused(protocol::ShareRefusal why) {
+void RegisterFile::take(protocol::ShareRefusal why) {
   values_.at(Id::share_refused) = (values_.at(Id::share_refused) + 1) & kLowHalf;
   values_.at(Id::share_refusal) = static_cast<std::uint64_t>(why);
 }

@@ -30,6 +30,8 @@ class ShareRegisters {
   // What a register of shares shows for the subcontext and the TPC that are selected.
   std::uint64_t shown(RegisterId id) const;
   void reset() { asked_.clear(); }
+  void save(StateWriter& to) const;
+  void restore(StateReader& from);
 
  private:
   std::uint64_t key_of(RegisterId id) const;
@@ -107,6 +109,8 @@ class EventQueue {
   }
   std::size_t size() const { return ids_.size(); }
   void clear() { ids_.clear(); }
+  void save(StateWriter& to) const;
+  void restore(StateReader& from);
 
  private:
   const std::size_t most_;
@@ -126,6 +130,8 @@ class Doorbells {
     low_[place.index] = static_cast<std::uint32_t>(value);
     return std::nullopt;
   }
+  void save(StateWriter& to) const;
+  void restore(StateReader& from);
 
  private:
   std::array<std::uint8_t, protocol::kMaxQueues> page_{};
@@ -142,6 +148,8 @@ class WindowRegisters {
   std::optional<protocol::HostWindowPacket> command(std::uint64_t command);
   void take(const WindowFault& fault);
   void reset() { windows_.reset(); }
+  HostWindows& windows() { return windows_; }
+  const HostWindows& windows() const { return windows_; }
 
  private:
   RegisterStore& values_;
@@ -219,13 +227,14 @@ class RegisterFile {
   void take(const protocol::OccupancyAnswerPacket& answer);
   void note_fault();
   // A change of how the machine is shared was refused.
-  void note_share_refused(protocol::ShareRefusal why);
+  void take(protocol::ShareRefusal why);
 
   // The interrupt's level.
   bool level() const { return pending() != 0; }
   void reset();
 
  private:
+  friend class SavedRegisters;
   struct Latch {  // the high half that belongs to a low half
     const Register* reg = nullptr;
     std::uint32_t index = 0;

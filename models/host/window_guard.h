@@ -13,7 +13,7 @@
 
 namespace heddle::host {
 
-class WindowGuard {
+class WindowGuard final : public Saved {
  public:
   // `most` windows of all subcontexts together; `refused` counts. All references must outlive it.
   WindowGuard(Domain& domain, std::uint32_t most, Counter& refused)
@@ -37,6 +37,8 @@ class WindowGuard {
   }
   const HostWindows& windows() const { return windows_; }
   void reset() { windows_.reset(); }
+  void save(StateWriter& to) const override { windows_.save(to); }
+  void restore(StateReader& from) override { windows_.restore(from); }
 
  private:
   void on_window(const protocol::HostWindowPacket& packet, std::uint32_t) { (void)windows_.change(packet); }

@@ -16,7 +16,11 @@ void BandwidthControl::on_share(const SubcontextPacket& packet, std::uint32_t) {
   using What = SubcontextPacket::What;
   if (packet.what != What::bandwidth && packet.what != What::bandwidth_limit) return;
   const ShareRefusal refusal = judge_share(table_, packet);
-  if (refusal != ShareRefusal::none && on_refused_) on_refused_(packet, refusal);
+  if (refusal == ShareRefusal::none) {
+    if (packet.what == What::bandwidth) shares_[packet.subcontext] = static_cast<std::uint32_t>(packet.value);
+  } else if (on_refused_) {
+    on_refused_(packet, refusal);
+  }
 }
 
 }  // namespace heddle::memory

@@ -2,6 +2,8 @@
 // (PRT-11).
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -26,15 +28,21 @@ class BandwidthControl : public Block {
   }
 
   arch::BandwidthTable& table() { return table_; }
+  // In thousandths; 0: none of its own.
+  std::uint32_t share(std::uint32_t subcontext) const { return shares_.at(subcontext); }
 
   void on_event(std::uint32_t, std::uint64_t) override {}
-  void reset() override { table_.reset(); }
+  void reset() override {
+    table_.reset();
+    shares_.fill(0);
+  }
   void collect_waits(WaitGraph&) const override {}
 
- private:
   void on_share(const protocol::SubcontextPacket& packet, std::uint32_t);
 
+ private:
   arch::BandwidthTable table_;
+  std::array<std::uint32_t, arch::kSubcontexts> shares_{};
   std::function<void(const protocol::SubcontextPacket&, protocol::ShareRefusal)> on_refused_;
 };
 

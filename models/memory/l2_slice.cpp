@@ -131,14 +131,6 @@ void L2Slice::poison(std::uint64_t address, std::uint64_t bytes) {
   });
 }
 
-bool L2Slice::poisoned(std::uint64_t address, std::uint64_t bytes) const {
-  bool found = false;
-  for_each_block(address, bytes, arch::kLineBytes, [&](std::uint64_t at, std::uint64_t count) {
-    found = found || core_.poisoned(at / arch::kLineBytes, sectors_of(at, count));
-  });
-  return found;
-}
-
 bool L2Slice::idle() const {
   return arrivals_.empty() && !ingress_.has_responses() && (twin_ == nullptr || twin_->idle());
 }

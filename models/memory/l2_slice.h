@@ -70,8 +70,8 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   // covers all of a sector. Reads, atomics and reductions of such a sector end well with `poisoned` set in their
   // extension. A reset clears all.
   void poison(std::uint64_t address, std::uint64_t bytes);
-  // Some of these bytes are corrupt.
-  bool poisoned(std::uint64_t address, std::uint64_t bytes) const;
+  // What the slice holds, and what of it is corrupt.
+  const L2Core& core() const { return core_; }
 
   // No request is inside. Write-backs may be on their way to memory.
   bool idle() const;

@@ -56,6 +56,8 @@ class Mmu : public Block, public FunctionalTranslator {
   arch::Translation translate_debug(std::uint8_t subcontext, std::uint64_t address) override;
 
   std::uint64_t root(std::uint8_t subcontext) const { return roots_[subcontext]; }
+  // While nobody holds translations of the subcontext's.
+  void set_root(std::uint8_t subcontext, std::uint64_t root) { roots_[subcontext] = root; }
   // Nothing is asked for, or under way.
   bool idle() const { return walks_.empty() && requests_.empty() && memory_.open() == 0; }
   void reset() override;

@@ -92,6 +92,9 @@ void PacketProcessor::reset() {
   router_->reset();
 }
 
+void PacketProcessor::save(StateWriter& to) const { router_->save(to); }
+void PacketProcessor::restore(StateReader& from) { router_->restore(from); }
+
 void PacketProcessor::collect_waits(WaitGraph& graph) const { router_->collect_waits(graph); }
 
 }  // namespace heddle::packet

@@ -13,6 +13,7 @@
 #include "common/block.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
+#include "common/state.h"
 #include "packet/packet_check.h"
 #include "packet/packet_log.h"
 #include "packet/packet_params.h"
@@ -25,7 +26,7 @@ namespace heddle::packet {
 
 class PacketRouter;
 
-class PacketProcessor : public Block {
+class PacketProcessor : public Block, public Saved {
  public:
   // `codes`, `brought` and `fit` must outlive it. `table_base`: physical address of the reference state tables, if they
   // lie in memory (PKT-11), a multiple of a line: packet::table_bytes() of them.
@@ -55,6 +56,9 @@ class PacketProcessor : public Block {
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset() override;
+  // Queues, and the reference state tables on the chip. Programs that entries name have to be there.
+  void save(StateWriter& to) const override;
+  void restore(StateReader& from) override;
   void collect_waits(WaitGraph& graph) const override;
 
  private:

@@ -77,6 +77,16 @@ void PacketRouter::reset() {
   reporter_.reset();
 }
 
+void PacketRouter::save(StateWriter& to) const {
+  for (std::uint32_t queue = 0; queue < queues_.count(); ++queue) control_.save(queue, to);
+  tables_.save(to);
+}
+
+void PacketRouter::restore(StateReader& from) {
+  for (std::uint32_t queue = 0; queue < queues_.count(); ++queue) control_.restore(queue, from);
+  tables_.restore(from);
+}
+
 void PacketRouter::collect_waits(WaitGraph& graph) const {
   packets_.for_each([&](const Packet& packet) {
     decoder_.collect_waits(graph, packet);

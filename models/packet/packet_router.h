@@ -56,6 +56,8 @@ class PacketRouter {
   std::uint64_t open() const { return reader_.open_packets(); }
   bool quiescent() const { return reader_.idle(); }
   void reset();
+  void save(StateWriter& to) const;
+  void restore(StateReader& from);
   void collect_waits(WaitGraph& graph) const;
 
  private:

@@ -74,11 +74,7 @@ void QueueControl::open(std::uint32_t queue, const protocol::QueueSetup& setup) 
     tell_state(queue, {HsaStatus::invalid_queue, Reason::queue_open}, 0);  // nothing changes
     return;
   }
-  context_.queues.open(queue, setup);
-  to_.reader.open(queue);
-  to_.heads.open(queue);
-  context_.reporter.open_queue(queue);
-  to_.decoder.set_priority(queue, setup.priority);
+  enter(queue, setup, setup.first);
   to_.tables.open(queue);
   context_.reporter.progress();
   if (const Reason wrong = what_is_wrong(setup); wrong != Reason::none) {
@@ -86,6 +82,14 @@ void QueueControl::open(std::uint32_t queue, const protocol::QueueSetup& setup) 
     return;
   }
   tell_state(queue, {}, setup.first);
+}
+
+void QueueControl::enter(std::uint32_t queue, const protocol::QueueSetup& setup, std::uint64_t first) {
+  context_.queues.open(queue, setup);
+  to_.reader.open(queue, first);
+  to_.heads.open(queue);
+  context_.reporter.open_queue(queue);
+  to_.decoder.set_priority(queue, setup.priority);
 }
 
 // What has been launched ends as usual; the rest is dropped.
@@ -176,6 +180,51 @@ void QueueControl::collect_waits(WaitGraph& graph, std::uint32_t queue) const {
     graph.add(name, state == QueueState::draining ? "to be closed, for" : "to be inactive, for",
               context_.packets.name_of(queue, to_.reader.ring(queue).oldest()));
   }
+}
+
+// All packets before the read index are complete, and what a doorbell has told of beyond it is not there: another
+// doorbell will.
+void QueueControl::save(std::uint32_t queue, StateWriter& to) const {
+  const protocol::QueueSetup& setup = context_.queues.setup(queue);
+  const QueueTable::Error& error = context_.queues.error(queue);
+  to.number(static_cast<std::uint64_t>(context_.queues.state(queue)));
+  to.number(to_.reader.ring(queue).read_index());
+  to.number(setup.base);
+  to.number(setup.size);
+  to.number(setup.read_index);
+  to.number(setup.first);
+  to.number(static_cast<std::uint32_t>(setup.priority));
+  to.number(setup.subcontext);
+  to.number(static_cast<std::uint64_t>(error.result.status));
+  to.number(static_cast<std::uint64_t>(error.result.reason));
+  to.number(error.index);
+}
+
+void QueueControl::restore(std::uint32_t queue, StateReader& from) {
+  constexpr std::uint64_t kWord = std::uint64_t{1} << 32;
+  const auto state = from.one_of<QueueState>(static_cast<std::uint64_t>(QueueState::inactive) + 1, "a queue's state");
+  const std::uint64_t next = from.number();
+  protocol::QueueSetup setup;
+  setup.base = from.number();
+  setup.size = static_cast<std::uint32_t>(from.below(kWord, "a queue's size"));
+  setup.read_index = from.number();
+  setup.first = from.number();
+  setup.priority = static_cast<std::int32_t>(from.below(kWord, "a queue's priority"));
+  setup.subcontext = static_cast<std::uint8_t>(from.below(arch::kSubcontexts, "a queue's subcontext"));
+  QueueTable::Error error;
+  error.result.status = from.one_of<HsaStatus>(kWord, "a queue's status");
+  error.result.reason = from.one_of<Reason>(std::uint64_t{1} << 16, "a queue's reason");
+  error.index = from.number();
+  if (state == QueueState::closed) return;
+  if (state == QueueState::draining || state == QueueState::aborting) from.bad("a queue that is being closed");
+  if (state == QueueState::active && (what_is_wrong(setup) != Reason::none || next < setup.first)) {
+    from.bad("a queue that cannot have been opened");
+  }
+  enter(queue, setup, next);
+  if (state == QueueState::active) return;
+  if (state == QueueState::error) context_.queues.stop(queue, error);
+  if (state == QueueState::inactive) context_.queues.set_state(queue, state);
+  to_.reader.stop(queue);
 }
 
 }  // namespace heddle::packet

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/state.h"
 #include "packet/packet_reporter.h"
 #include "packet/reference_buffer.h"
 
@@ -34,9 +35,13 @@ class QueueControl final : public QueueSupervisor {
   void fail(std::uint32_t queue, std::uint64_t index, std::uint32_t kernel, const arch::HsaResult& result) override;
   void try_close(std::uint32_t queue) override;
   void collect_waits(WaitGraph& graph, std::uint32_t queue) const;
+  // Of a queue of which no packet is inside.
+  void save(std::uint32_t queue, StateWriter& to) const;
+  void restore(std::uint32_t queue, StateReader& from);
 
  private:
   void open(std::uint32_t queue, const protocol::QueueSetup& setup);
+  void enter(std::uint32_t queue, const protocol::QueueSetup& setup, std::uint64_t first);
   void close(std::uint32_t queue);
   void inactivate(std::uint32_t queue);
   void stop(std::uint32_t queue, protocol::QueueState state);

@@ -1,6 +1,7 @@
 #include "packet/reference_buffer.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace heddle::packet {
@@ -20,14 +21,10 @@ ReferenceBuffer::ReferenceBuffer(const StageContext& context, const Neighbours& 
     : PipelineStage(context),
       to_(to),
       base_(base),
-      tables_(params().table_owner == TableOwner::queue ? queues().count() : 1, empty_table()) {}
+      tables_(params().table_owner == TableOwner::queue ? queues().count() : 1, Table(params(), on_chip())) {}
 
-ReferenceBuffer::Table ReferenceBuffer::empty_table() const {
-  Table table;
-  table.entries = ReferenceTable(on_chip() ? params().entries : 0);
-  table.turns.resize(on_chip() ? 0 : params().entries);
-  return table;
-}
+ReferenceBuffer::Table::Table(const PacketParams& params, bool on_chip)
+    : entries(on_chip ? params.entries : 0), turns(on_chip ? 0 : params.entries) {}
 
 // A table in memory that all queues share is emptied once, before it is used at all: who knows what lies there.
 void ReferenceBuffer::open(std::uint32_t queue) {
@@ -221,10 +218,44 @@ void ReferenceBuffer::tell(const Access& access, const HsaResult& result, const 
 }
 
 void ReferenceBuffer::reset() {
-  tables_.assign(tables_.size(), empty_table());
+  tables_.assign(tables_.size(), Table(params(), on_chip()));
   accesses_.clear();
   ++resets_;
   port_free_ = 0;
+}
+
+// Tables in memory are saved with it.
+void ReferenceBuffer::save(StateWriter& to) const {
+  to.number(tables_.size());
+  for (const Table& table : tables_) {
+    to.flag(table.emptied);
+    std::uint32_t valid = 0;
+    for (std::uint32_t entry = 0; entry < table.entries.size(); ++entry) valid += table.entries.valid(entry) ? 1 : 0;
+    to.number(valid);
+    for (std::uint32_t entry = 0; entry < table.entries.size(); ++entry) {
+      if (!table.entries.valid(entry)) continue;
+      const EntryBytes bytes = encode_entry(entry, table.entries.at(entry));
+      to.number(entry);
+      to.text({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    }
+  }
+}
+
+void ReferenceBuffer::restore(StateReader& from) {
+  if (from.number() != tables_.size()) from.bad("another number of reference state tables");
+  for (Table& table : tables_) {
+    table.emptied = from.flag("whether a table has been emptied");
+    for (std::uint64_t left = from.below(table.entries.size() + std::uint64_t{1}, "the entries of a table"); left > 0;
+         --left) {
+      const auto entry = static_cast<std::uint32_t>(from.below(table.entries.size(), "an entry"));
+      const std::string text = from.text(kEntryBytes, "the length of an entry");
+      EntryBytes bytes{};
+      std::copy(text.begin(), text.end(), bytes.begin());
+      StoredKernel kernel;
+      if (!decode_entry(bytes, entry, to_.validator, kernel).ok()) from.bad("an entry that nothing can have stored");
+      table.entries.store(entry, kernel);
+    }
+  }
 }
 
 }  // namespace heddle::packet

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/index_pool.h"
+#include "common/state.h"
 #include "packet/packet_reporter.h"
 #include "packet/reference_table.h"
 
@@ -95,6 +96,9 @@ class ReferenceBuffer final : public PipelineStage {
   void on_answer(const MemoryAnswer& answer);
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset();
+  // While no access is under way.
+  void save(StateWriter& to) const;
+  void restore(StateReader& from);
 
  private:
   // Argument: an access, and the number of the reset in the upper half.
@@ -112,6 +116,8 @@ class ReferenceBuffer final : public PipelineStage {
     EntryBytes bytes{};
   };
   struct Table {
+    Table(const PacketParams& params, bool on_chip);
+
     ReferenceTable entries;  // on the chip
     // In memory.
     bool emptied = false;               // since the last reset
@@ -125,7 +131,6 @@ class ReferenceBuffer final : public PipelineStage {
   std::uint64_t address(std::uint32_t table, std::uint32_t entry) const {
     return base_ + (std::uint64_t{table} * params().entries + entry) * kEntryBytes;
   }
-  Table empty_table() const;
   void enter(Access access);
   void enter_chip(std::uint32_t number);
   void enter_memory(std::uint32_t number);

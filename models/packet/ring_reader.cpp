@@ -20,11 +20,10 @@ constexpr std::uint32_t kIndexBytes = 8;
 RingReader::RingReader(const StageContext& context, RingListener& listener, QueueSupervisor& supervisor)
     : Stage(context), listener_(listener), supervisor_(supervisor), rings_(queues().count()) {}
 
-void RingReader::open(std::uint32_t queue) {
+void RingReader::open(std::uint32_t queue, std::uint64_t first) {
   rings_[queue] = Ring();
-  const protocol::QueueSetup& setup = queues().setup(queue);
-  rings_[queue].core.open(setup.first, setup.size, params().fetch_ahead);
-  if (races() != nullptr) races()->order().opened(queue, setup.first);
+  rings_[queue].core.open(first, queues().setup(queue).size, params().fetch_ahead);
+  if (races() != nullptr) races()->order().opened(queue, first);
 }
 
 void RingReader::doorbell(std::uint32_t queue, std::uint64_t index) {

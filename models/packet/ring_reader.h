@@ -23,7 +23,8 @@ class RingReader final : public Stage {
  public:
   RingReader(const StageContext& context, RingListener& listener, QueueSupervisor& supervisor);
 
-  void open(std::uint32_t queue);
+  // `first`: index of the packet that is read first.
+  void open(std::uint32_t queue, std::uint64_t first);
   // Nothing more of the queue is read, and what has been read is forgotten.
   void stop(std::uint32_t queue) { rings_[queue].core.stop(); }
   // Packets may be there; `index`: of one of them, if it is in reach.

@@ -83,7 +83,7 @@ void TaskUnit::on_submit(const protocol::SubmitPacket& packet, std::uint32_t) {
 
 void TaskUnit::on_share(const protocol::SubcontextPacket& packet, std::uint32_t) {
   manager_.show_subcontexts();
-  manager_.dispatcher().on_share(packet);
+  note_share(packet);
   for (std::uint32_t link = 0; link < share_out.links(); ++link) share_out.send(packet, link);
 }
 

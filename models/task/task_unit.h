@@ -60,6 +60,8 @@ class TaskUnit : public Block, private ChainMemory {
   std::size_t payloads() const { return memory_.payloads(); }
   // Called with every task of device code that cannot run.
   void on_fault(ChildLauncher::FaultSink sink) { manager_.on_fault(std::move(sink)); }
+  // What task management itself keeps of a change of how the machine is shared: nobody else is told.
+  void note_share(const protocol::SubcontextPacket& packet) { manager_.dispatcher().on_share(packet); }
   void reset() override;
   void check_idle() override;
   void collect_waits(WaitGraph& graph) const override { manager_.collect_waits(graph); }

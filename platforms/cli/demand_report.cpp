@@ -105,8 +105,7 @@ Lines demand_lines(const RunOutcome& outcome, std::size_t gpu) {
   return lines;
 }
 
-void publish_demands(const replay::RecordedDemands& demands, const std::string& prefix, Stats& stats) {
-  const demand::Coverage coverage = demand::coverage_of(demands.workload(), demands.demands());
+void publish_demands(const demand::Coverage& coverage, const std::string& prefix, Stats& stats) {
   for (std::size_t i = 0; i < demand::kSources; ++i) {
     stats
         .counter(fmt::format("{}.demands.by_{}", prefix, source_name(static_cast<demand::Source>(i))), "kernels",

@@ -18,7 +18,7 @@ namespace heddle::cli {
 std::vector<std::pair<std::string, std::string>> demand_lines(const RunOutcome& outcome, std::size_t gpu);
 
 // Below `prefix` ("replay", "gpu0.replay").
-void publish_demands(const replay::RecordedDemands& demands, const std::string& prefix, Stats& stats);
+void publish_demands(const demand::Coverage& coverage, const std::string& prefix, Stats& stats);
 
 // demands.csv: a row for each kernel with a demand: where it comes from, the amounts of a CTA, what limits it, and what
 // remains unexplained. Throws InputError if it cannot be written.

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/demand_report.h"
 #include "common/error.h"
 #include "scenario/memory_region.h"
 
@@ -155,6 +156,11 @@ void collect_stats(RunOutcome& outcome) {
         replay::publish(outcome.comparisons[i], outcome.machines->gpus[i].instance + ".replay", run);
       }
     }
+  }
+  for (std::size_t i = 0; i < outcome.demands.size(); ++i) {
+    const std::string instance = outcome.demands.size() > 1 ? outcome.machines->gpus[i].instance + "." : "";
+    const replay::RecordedDemands& demands = *outcome.demands[i];
+    publish_demands(demand::coverage_of(demands.workload(), demands.demands()), instance + "replay", run);
   }
   outcome.stats = run.to_json();
   outcome.histograms = nlohmann::json::object();

@@ -11,6 +11,7 @@
 
 #include "cli/bits_table.h"
 #include "cli/command.h"
+#include "cli/demand_report.h"
 #include "cli/machines.h"
 #include "cli/run_outcome.h"
 #include "common/error.h"
@@ -299,6 +300,7 @@ std::map<std::string, Description> all_statistics() {
   Stats run;
   publish_run({}, run);
   replay::publish({}, "replay", run);
+  publish_demands({}, "replay", run);
   std::map<std::string, Description> result;
   const auto add = [&result](const std::vector<Description>& statistics) {
     for (const Description& statistic : statistics) {

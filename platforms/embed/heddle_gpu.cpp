@@ -9,9 +9,11 @@
 
 #include "arch/gpu_observation.h"
 #include "common/error.h"
+#include "embed/device_trace.h"
 #include "embed/scenario_loader.h"
 #include "gpu/gpu.h"
 #include "gpu/machine_file.h"
+#include "gpu/machine_state.h"
 #include "host/register_table.h"
 #include "program/code_image.h"
 #include "scenario/scenario.h"
@@ -46,6 +48,15 @@ const host::Register& register_called(const std::string& name) {
     names.emplace_back(reg.name);
   }
   throw InputError(fmt::format("there is no register {}", name), suggestion(name, names));
+}
+
+std::vector<Parameter> parameters_of(const gpu::ResolvedMachine& machine) {
+  std::vector<Parameter> list;
+  for (const ParamEntry& entry : machine.entries) {
+    list.push_back({entry.path, entry.type, std::string(unit_text(entry.unit)), entry.range, entry.default_text,
+                    entry.value_text, entry.description, entry.origin.text});
+  }
+  return list;
 }
 
 template <class Named>
@@ -94,9 +105,11 @@ class Gpu::Impl final : public RegisterListener {
   }
 
   const std::string configuration;
+  const std::vector<Parameter> parameters;
   GpuObservation observation;
   gpu::Gpu machine;
   embed::ScenarioLoader loader{machine};
+  embed::DeviceTrace trace{"trace", machine, observation};
   std::vector<std::function<void(const RegisterWrite&)>> callbacks;
   std::unique_ptr<sc_core::sc_signal<bool>> unbound_irq;
   std::unique_ptr<sc_core::sc_signal<bool>> unbound_rst;
@@ -104,10 +117,12 @@ class Gpu::Impl final : public RegisterListener {
  private:
   Impl(const std::string& name, gpu::ResolvedMachine resolved, std::uint64_t seed)
       : configuration(std::move(resolved.text)),
+        parameters(parameters_of(resolved)),
         observation(name),
         machine("machine", resolved.params, seed, observation, gpu::DeviceMemory::own,
                 std::make_shared<program::CodeImage>()) {
     observation.registers = this;
+    machine.state().add("loaded", loader);
   }
 };
 
@@ -156,6 +171,25 @@ bool Gpu::write_memory(std::uint64_t address, const void* from, std::size_t byte
   return impl_->machine.memory().write(address, from, bytes);
 }
 
+std::vector<Parameter> Gpu::parameters() const { return impl_->parameters; }
+
+std::string Gpu::parameter(const std::string& path) const {
+  std::vector<std::string> paths;
+  for (const Parameter& one : impl_->parameters) {
+    if (one.path == path) return one.value;
+    paths.push_back(one.path);
+  }
+  throw Error(InputError(fmt::format("there is no parameter {}", path), suggestion(path, paths)).what());
+}
+
+void Gpu::save(std::ostream& to) {
+  as_public([&] { impl_->machine.state().save(to); });
+}
+
+void Gpu::restore(std::istream& from) {
+  as_public([&] { impl_->machine.state().restore(from); });
+}
+
 void Gpu::reset() { impl_->machine.reset(); }
 
 bool Gpu::idle() const {
@@ -194,6 +228,10 @@ void Gpu::on_register_write(std::function<void(const RegisterWrite&)> callback) 
   impl_->callbacks.push_back(std::move(callback));
 }
 
+void Gpu::trace(sc_core::sc_trace_file* file) {
+  as_public([&] { impl_->trace.trace(*file, irq, name()); });
+}
+
 std::vector<Statistic> Gpu::statistics() const {
   std::vector<Statistic> list;
   const nlohmann::json values = impl_->observation.stats.to_json();
@@ -219,6 +257,10 @@ std::vector<std::string> Gpu::faults() const {
   std::vector<std::string> sentences;
   for (const arch::FaultRecord& fault : impl_->machine.log().faults()) sentences.push_back(arch::text_of(fault));
   return sentences;
+}
+
+std::vector<Parameter> parameters(const GpuOptions& options) {
+  return as_public([&options] { return parameters_of(resolve(options)); });
 }
 
 std::vector<std::string> presets() { return gpu::preset_names(); }

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -48,6 +49,18 @@ struct GpuOptions {
   std::vector<std::string> settings;  // "gpu.memory=1 GiB", as behind `heddle run --set`
   Timing timing = Timing::configured;
   std::uint64_t seed = 1;  // of what is random: durations of CTAs whose kernel gives a range
+};
+
+// What a machine is described by, as `heddle show params` lists it. GpuOptions sets it.
+struct Parameter {
+  std::string path;         // "gpu.l2.slices"
+  std::string type;         // "u32", "list of u32", …
+  std::string unit;         // "B", "ns", …; empty: none
+  std::string range;        // what it may be, in words
+  std::string standard;     // its value where no preset, file or setting says another
+  std::string value;        // that was resolved; a text that GpuOptions::settings takes behind "PATH="
+  std::string description;  // a sentence
+  std::string origin;       // who has set the value: "preset h100-sxm", a file with its line, "--set"
 };
 
 struct Statistic {
@@ -134,6 +147,23 @@ class HEDDLE_API Gpu : public sc_core::sc_module {
   bool read_memory(std::uint64_t address, void* to, std::size_t bytes) const;
   bool write_memory(std::uint64_t address, const void* from, std::size_t bytes);
 
+  // All parameters, in the order of `heddle show params`, and the value of one. Throws Error with the nearest path if
+  // there is none such.
+  std::vector<Parameter> parameters() const;
+  std::string parameter(const std::string& path) const;
+
+  // Into a stream, and out of it into another device of the same configuration (gpu.timing and gpu.run_ahead may
+  // differ), in this process or another one, at any time after construction and not from a callback of the device.
+  // The stream is to be open in binary mode. docs/howto/embed.md says what is saved; the bytes in memory are.
+  //
+  // save() changes nothing of the device. It throws Error, with what is open, unless the device is quiet: idle(), and
+  // nothing of it left to be done. restore() resets the device first, so that times and statistics begin anew and
+  // caches are empty; files have been loaded into it before as into the saved one. It throws Error for what is no saved
+  // device, another version or configuration, and whatever ends too early or is damaged: the device is as after a reset
+  // then, with zeros in its memory.
+  void save(std::ostream& to);
+  void restore(std::istream& from);
+
   // As the soft reset of the registers: all but the bytes in memory, in mid-flight. Not from a callback of this device.
   void reset();
   // Nothing is under way: no kernel, copy or packet. A queue may be open.
@@ -147,6 +177,10 @@ class HEDDLE_API Gpu : public sc_core::sc_module {
   // `callback` is called for every write that was carried out, right after it, in the order of the calls of this
   // function. It must not access the device.
   void on_register_write(std::function<void(const RegisterWrite&)> callback);
+
+  // Adds signals of the device to a trace file of SystemC's, which the caller owns (docs/howto/embed.md lists them).
+  // Before simulation begins, at most once; throws Error after that.
+  void trace(sc_core::sc_trace_file* file);
 
   // By path; docs/statistics.md lists them. A path may leave out the module's own name: "cwd.ctas_launched".
   std::vector<Statistic> statistics() const;
@@ -163,6 +197,8 @@ class HEDDLE_API Gpu : public sc_core::sc_module {
   std::unique_ptr<Impl> impl_;
 };
 
+// The parameters of a device that would be built with these options. Throws Error.
+HEDDLE_API std::vector<Parameter> parameters(const GpuOptions& options = {});
 // Names for GpuOptions::preset.
 HEDDLE_API std::vector<std::string> presets();
 // Of the library: "0.1.0".

@@ -95,7 +95,31 @@ Contents ScenarioLoader::load(const std::string& file, const std::string& instan
     next += bytes.size();
   }
   end_ = next;
+  kernels_.insert(kernels_.end(), contents.kernels.begin(), contents.kernels.end());
   return contents;
+}
+
+void ScenarioLoader::save(StateWriter& to) const {
+  to.number(kernels_.size());
+  for (const Kernel& kernel : kernels_) {
+    to.text(kernel.name);
+    to.number(kernel.object);
+  }
+}
+
+void ScenarioLoader::restore(StateReader& from) {
+  constexpr const char* kRemedy = "load the same files, in the same order, before it is restored";
+  constexpr std::size_t kLongestName = 4096;
+  const std::uint64_t count = from.number();
+  for (std::uint64_t i = 0; i < count && i < kernels_.size(); ++i) {
+    const std::string name = from.text(kLongestName, "the length of a kernel's name");
+    if (name == kernels_[i].name && from.number() == kernels_[i].object) continue;
+    throw InputError(
+        fmt::format("the saved device had kernel {} loaded, where this one has {}", name, kernels_[i].name), kRemedy);
+  }
+  if (count == kernels_.size()) return;
+  throw InputError(fmt::format("the saved device had {} kernels loaded, and this one has {}", count, kernels_.size()),
+                   kRemedy);
 }
 
 }  // namespace heddle::embed

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "common/state.h"
 #include "embed/heddle_gpu.h"
 
 namespace heddle::gpu {
@@ -13,7 +15,7 @@ class Gpu;
 namespace heddle::embed {
 
 // Puts files into the memory of one device.
-class ScenarioLoader {
+class ScenarioLoader final : public Saved {
  public:
   // `gpu` must outlive it.
   explicit ScenarioLoader(gpu::Gpu& gpu) : gpu_(gpu) {}
@@ -22,9 +24,14 @@ class ScenarioLoader {
   // hold, what only a driver can set up, and memory that overlaps that of the files before.
   Contents load(const std::string& file, const std::string& instance);
 
+  // Which kernels it has loaded, and where. They are the platform's to bring: restore() only compares.
+  void save(StateWriter& to) const override;
+  void restore(StateReader& from) override;
+
  private:
   gpu::Gpu& gpu_;
   std::uint64_t end_ = 0;  // first byte behind what has been loaded
+  std::vector<Kernel> kernels_;
 };
 
 }  // namespace heddle::embed

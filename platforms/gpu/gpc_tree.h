@@ -129,6 +129,7 @@ class MmuSystem {
   void bind_hub(host::MemoryHub& hub, std::uint32_t client);
 
   PacketIn<protocol::SubcontextPacket>& share_in() { return mmu_.share_in; }
+  memory::Mmu& mmu() { return mmu_; }
   // A way to physical memory for debug accesses.
   MemoryOut& debug_out() { return gpcs_.front()->port_out(0); }
 

@@ -17,6 +17,8 @@
 #include "gpu/demand_peaks.h"
 #include "gpu/gpc_tree.h"
 #include "gpu/gpu_params.h"
+#include "gpu/machine_state.h"
+#include "gpu/saved_sharing.h"
 #include "host/host_interface.h"
 #include "host/memory_hub.h"
 #include "packet/packet_processor.h"
@@ -138,6 +140,8 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   void reset();
   void check_idle();
   std::size_t payloads() const;
+  // What is under way, for whoever wants the machine quiet.
+  std::vector<std::string> open_work();
 
   const GpuParams params;
   const arch::Topology topology;
@@ -161,6 +165,9 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   fluid::FluidUnit fluid;                   // of CTAs with demands
   sm::LoadBatch batch;                      // of SMs whose accesses are calls
   Children<Gpc> gpcs;
+  SavedPrograms programs;
+  std::unique_ptr<SavedSharing> sharing;
+  MachineState state;
 
  private:
   void wire();
@@ -227,7 +234,8 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
               params.reference_tables()),
       copies("copy", domain, "copy", params.copy, params.machine.instances),
       fluid("demand", domain, "demand", fluid_machine(params, topology, params.machine.clock), kShareTolerance, codes),
-      batch(domain, params.sm.memory.l1_latency) {
+      batch(domain, params.sm.memory.l1_latency),
+      state({params, domain, backdoor, [this] { return open_work(); }, [this] { reset(); }}) {
   report_rounding();
   brought.on_refused([prefix = observation.prefix](const std::string& what) {
     SC_REPORT_INFO("/heddle/code", fmt::format("{}: {}", prefix, what).c_str());
@@ -259,6 +267,15 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
   wire_memory();
   wire_front_end();
   backdoor.attach(mmu ? mmu->debug_out() : sm(0).memory_out);
+  sharing = std::make_unique<SavedSharing>(
+      SavedSharing::Sharers{task, cwd, memory.bandwidth, copies, mmu ? &mmu->mmu() : nullptr},
+      [this] { return log.refused_shares().size(); });
+  state.add("programs", programs);
+  state.add("code", brought);
+  state.add("sharing", *sharing);
+  state.add("packets", packets);
+  state.add("windows", hub.dma_port().guard);
+  state.add("registers", host);
 }
 
 void Gpu::Blocks::report_rounding() const {
@@ -292,7 +309,7 @@ void Gpu::Blocks::wire() {
   cwd.set_translates(params.mmu.enabled);
   const auto note_refused = [this](const protocol::SubcontextPacket& share, protocol::ShareRefusal why) {
     log.add(RefusedShare{share, why, domain.now()});
-    host.note_share_refused(why);
+    host.note(why);
   };
   cwd.on_share_refused(note_refused);
   task.share_out.bind(memory.bandwidth.share_in);
@@ -342,10 +359,10 @@ void Gpu::Blocks::wire_memory() {
 
 void Gpu::Blocks::wire_front_end() {
   copies.on_error([this](const copy::CopyError& error) {
-    host.note_copy_fault({error.status, error.address, error.write, error.subcontext, error.sender,
-                          error.begun ? std::optional(error.engine) : std::nullopt});
+    host.note(host::CopyFault{error.status, error.address, error.write, error.subcontext, error.sender,
+                              error.begun ? std::optional(error.engine) : std::nullopt});
   });
-  hub.dma_port().guard.on_refused([this](const host::WindowFault& fault) { host.note_window_fault(fault); });
+  hub.dma_port().guard.on_refused([this](const host::WindowFault& fault) { host.note(fault); });
   host.window_out.bind(hub.dma_port().guard.window_in);
   host.command_out.bind(packets.command_in);
   packets.event_out.bind(host.event_in);
@@ -453,6 +470,28 @@ std::size_t Gpu::Blocks::payloads() const {
   return sum;
 }
 
+std::vector<std::string> Gpu::Blocks::open_work() {
+  std::vector<std::string> open;
+  const auto count = [&open](std::size_t number, const char* what) {
+    if (number > 0) open.push_back(fmt::format("{} under way: {}", what, number));
+  };
+  count(task.open(), "kernels and other operations");
+  count(packets.open(), "packets");
+  if (!copies.idle()) open.emplace_back("copies are under way");
+  if (!host.idle()) open.emplace_back("the host waits for an answer");
+  if (!hub.settled()) open.emplace_back("the host's bus has not answered");
+  if (!domain.idle() || (memory_clock && !memory_clock->domain.idle())) {
+    open.emplace_back("its blocks still have something to do");
+  }
+  if (!open.empty()) return open;
+  try {
+    check_idle();
+  } catch (const CheckFailed& failed) {
+    open.emplace_back(failed.what());
+  }
+  return open;
+}
+
 // Events that programs have not destroyed hold their records, as other memory of a program would.
 std::uint64_t Gpu::Blocks::events_in(const arch::RecordPool& pool) {
   std::uint64_t events = 0;
@@ -506,12 +545,17 @@ void Gpu::preload(const std::vector<SmPreload>& loads) { blocks_->preload(loads)
 std::uint32_t Gpu::add_code(std::shared_ptr<const arch::WarpProgram> program, const arch::KernelShape& kernel) {
   const auto why = blocks_->why_not(*program);
   if (!why.message.empty()) throw InputError(why.message, why.remedy);
-  return blocks_->codes.add(std::move(program), kernel);
+  const std::uint32_t registers = program->registers();
+  const std::uint32_t number = blocks_->codes.add(std::move(program), kernel);
+  blocks_->programs.note(number, registers);
+  return number;
 }
 
 std::uint32_t Gpu::add_code(std::shared_ptr<const arch::Demand> demand, const arch::KernelShape& kernel) {
   blocks_->fluid.check(*demand);
-  return blocks_->codes.add(std::move(demand), kernel);
+  const std::uint32_t number = blocks_->codes.add(std::move(demand), kernel);
+  blocks_->programs.note(number, 0);
+  return number;
 }
 
 MemoryBackdoor& Gpu::memory() { return blocks_->backdoor; }
@@ -533,6 +577,7 @@ void Gpu::settle_power() {
 
 std::size_t Gpu::payloads() const { return blocks_->payloads(); }
 std::size_t Gpu::open_operations() const { return blocks_->task.open() + blocks_->packets.open(); }
+MachineState& Gpu::state() { return blocks_->state; }
 void Gpu::check_quiescent() { blocks_->check_idle(); }
 
 }  // namespace heddle::gpu

@@ -43,6 +43,8 @@ class PacketProcessor;
 
 namespace heddle::gpu {
 
+class MachineState;
+
 // Resources of one SM that something outside the model holds from the start.
 struct SmPreload {
   std::uint32_t sm = 0;  // id
@@ -152,6 +154,8 @@ class Gpu : public sc_core::sc_module {
   std::size_t payloads() const;
   // Operations taken in and not ended.
   std::size_t open_operations() const;
+  // Into a file and out of it (HST-08).
+  MachineState& state();
   // Throws CheckFailed unless the idle machine is as it was after elaboration: no CTA, no resource, no credit is
   // missing.
   void check_quiescent();

@@ -62,7 +62,8 @@ ResolvedMachine resolve(const MachineChoice& choice) {
   ParamBinder binder;
   machine.params.bind(binder);
   layers.resolve(binder, 0);
-  check_values(machine.params, binder.entries());
+  machine.entries = binder.entries();
+  check_values(machine.params, machine.entries);
   YAML::Emitter out;
   out << YAML::BeginMap << YAML::Key << "gpu" << YAML::Value;
   binder.dump_root(out, "gpu");

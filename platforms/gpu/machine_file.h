@@ -33,6 +33,7 @@ struct MachineChoice {
 
 struct ResolvedMachine {
   GpuParams params;
+  std::vector<ParamEntry> entries;
   std::string text;  // all of it as YAML, with the origin of every value: an input of MachineChoice::files
 };
 

@@ -1,5 +1,7 @@
 #include "gpu/memory_backdoor.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "arch/race_checker.h"
@@ -57,11 +59,45 @@ bool MemoryBackdoor::poison(std::uint64_t address, std::uint64_t bytes) {
 
 bool MemoryBackdoor::poisoned(std::uint64_t address, std::uint64_t bytes) const {
   bool any = false;
-  for_each_block(address, bytes, arch::kLineBytes, [this, &any](std::uint64_t at, std::uint64_t count) {
-    any = any || memory_.slices[memory_.map.slice_of(at)]->poisoned(at, count);
+  for_each_block(address, bytes, arch::kSectorBytes, [this, &any](std::uint64_t at, std::uint64_t) {
+    const std::uint32_t sector = 1U << (at % arch::kLineBytes / arch::kSectorBytes);
+    any = any || memory_.slices[memory_.map.slice_of(at)]->core().poisoned(at / arch::kLineBytes, sector);
   });
   return any;
 }
+
+bool MemoryBackdoor::any_poisoned() const {
+  return std::any_of(memory_.slices.begin(), memory_.slices.end(),
+                     [](const auto& slice) { return slice->core().has_poison(); });
+}
+
+// Written pages, and those of which the L2 has what nobody has written to memory yet.
+std::vector<std::uint64_t> MemoryBackdoor::pages() {
+  Storage& storage = memory_.hbm->storage();
+  std::set<std::uint64_t> dirty;
+  for (const auto& slice : memory_.slices) {
+    const memory::L2Array& array = slice->core().array();
+    for (std::uint32_t i = array.next_dirty(0); i != memory::L2Array::kNone; i = array.next_dirty(i + 1)) {
+      dirty.insert(array.line_at(i) * arch::kLineBytes / kPageBytes * kPageBytes);
+    }
+  }
+  std::vector<std::uint64_t> found;
+  std::vector<std::uint8_t> bytes(kPageBytes);
+  for (std::uint64_t at = 0; at < storage.bytes(); at += kPageBytes) {
+    const bool newer = dirty.count(at) > 0;
+    const std::uint64_t length = std::min(kPageBytes, storage.bytes() - at);
+    if (!newer && storage.untouched(at, length)) continue;
+    const std::uint8_t* page = storage.look(at);
+    if (newer) {
+      HEDDLE_CHECK(read(at, bytes.data(), length), "a page of memory cannot be read");
+      page = bytes.data();
+    }
+    if (std::any_of(page, page + length, [](std::uint8_t byte) { return byte != 0; })) found.push_back(at);
+  }
+  return found;
+}
+
+void MemoryBackdoor::clear() { memory_.hbm->storage().fill(0, 0, memory_.hbm->storage().bytes()); }
 
 // No slice may keep anything of the page: whoever has the pointer would not see it change.
 bool MemoryBackdoor::direct(std::uint64_t address, std::uint8_t*& pointer, std::uint64_t& first, std::uint64_t& last) {

@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include <tlm>
+
+#include "common/storage.h"
 
 namespace heddle {
 class MemoryOut;
@@ -40,6 +43,14 @@ class MemoryBackdoor {
   // that touches it. False: not now (the machine works on them), or not at all (attached memory).
   bool direct(std::uint64_t address, std::uint8_t*& pointer, std::uint64_t& first, std::uint64_t& last);
   bool grants_direct() const;  // false: direct() never succeeds
+
+  // Of the GPU's own memory, as a whole.
+  static constexpr std::uint64_t kPageBytes = Storage::kPageBytes;
+  // First bytes of the pages that hold anything but zeros, in order.
+  std::vector<std::uint64_t> pages();
+  // Everything is zero. Caches have to be empty.
+  void clear();
+  bool any_poisoned() const;
   void on_invalidate(std::function<void(std::uint64_t first, std::uint64_t last)> invalidate);
 
  private:

@@ -141,7 +141,7 @@ TEST_CASE("a launch lets go of its program when it is given back", "[arch]") {
 TEST_CASE("what a code store refuses", "[arch]") {
   CodeStore store;
   const KernelShape kernel = kernel_of({3, 2, 1}, {4, 4, 1});
-  CHECK_THROWS_AS(store.add(nullptr, kernel), CheckFailed);
+  CHECK_THROWS_AS(store.add(std::shared_ptr<const WarpProgram>(), kernel), CheckFailed);
   CHECK_THROWS_AS(store.at(kNoCode), CheckFailed);
   CHECK_THROWS_AS(store.lend(1, kernel, {}, 0), CheckFailed);
   const std::uint32_t program = store.add(some_program(), kernel);

@@ -145,7 +145,7 @@ TEST_CASE("clusters are guessed from names of kernels, unless --guess none", "[c
 TEST_CASE("a graph of a recording runs as one operation of its stream, and by packets one by one", "[cli][INP-13]") {
   const TempDir dir;
   dir.write("t.json", trace({kernel("a", 7, "100.000", "10.000", 2), kernel("b", 7, "111.000", "20.000", 2),
-                             R"({"ph":"X","cat":"gpu_memset","name":"Memset (Device)","pid":0,"tid":7,"ts":132.000,)"
+                             R"~({"ph":"X","cat":"gpu_memset","name":"Memset (Device)","pid":0,"tid":7,"ts":132.000,)~"
                              R"("dur":2.000,"args":{"device":0,"stream":7,"correlation":2,"bytes":64}})",
                              kernel("c", 7, "135.000", "10.000", 2), kernel("behind", 7, "150.000", "5.000", 3),
                              call("cudaGraphLaunch", "90.000", 2), call("cudaLaunchKernel", "95.000", 3)}));

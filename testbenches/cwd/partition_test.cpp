@@ -258,7 +258,7 @@ TEST_CASE("credits change while tasks run, and are negative until enough came ba
   std::vector<std::int64_t> credits;
   for (const Cycle cycle : {500, 2600, 6700}) {
     run_until(sc_core::sc_time(static_cast<double>(cycle), sc_core::SC_NS));
-    credits.push_back(bench.cwd.quota().credits(9));
+    credits.push_back(bench.cwd.partition().quota().credits(9));
   }
   CHECK(credits == std::vector<std::int64_t>{0, 0, -2});
   finish(bench, 1);
@@ -271,7 +271,7 @@ TEST_CASE("credits change while tasks run, and are negative until enough came ba
   }
   REQUIRE_FALSE(late.empty());
   for (const auto& [cycle, ctas] : late) CHECK(ctas <= 4);
-  CHECK(bench.cwd.quota().credits(9) == 2);
+  CHECK(bench.cwd.partition().quota().credits(9) == 2);
 }
 
 // CTAs that end one by one never leave a TPC empty by themselves.
@@ -462,7 +462,7 @@ TEST_CASE("CGAs count the credits that they would take, and give them back", "[c
   finish(bench, 2);
   CHECK(bench.log.most_tpcs == 4);
   CHECK(bench.log.launches.size() >= 3);
-  CHECK(bench.cwd.quota().credits(1) == 4);
+  CHECK(bench.cwd.partition().quota().credits(1) == 4);
   CHECK(first_arrival(bench, 1) < 500);
   std::vector<Cycle> cgas;
   for (const LoggedLaunch& launch : bench.log.launches) {
@@ -518,7 +518,7 @@ TEST_CASE("changes that make no sense are refused and reported, and change nothi
   finish(bench, 0);
   using R = ShareRefusal;
   CHECK(refusals == std::vector<R>{R::subcontext, R::value, R::tpc, R::tpc, R::value, R::value, R::value, R::no_mmu});
-  CHECK(bench.cwd.quota().credits(0) == 2);
+  CHECK(bench.cwd.partition().quota().credits(0) == 2);
   CHECK(bench.stat("share_changes") == 1);
 }
 
@@ -528,11 +528,11 @@ TEST_CASE("a reset takes back what the host has changed", "[cwd][PRT-07]") {
   bench.tasks.share(0, change(What::credits, 0, 3));
   bench.tasks.submit(10, grid(0, 40, 0));
   run_until(sc_core::sc_time(500, sc_core::SC_NS));
-  CHECK(bench.cwd.quota().tpcs_held(0) == 3);
+  CHECK(bench.cwd.partition().quota().tpcs_held(0) == 3);
   bench.domain.reset();
   CHECK(bench.cwd.quiescent());
-  CHECK(bench.cwd.quota().credits(0) == 1);
-  CHECK(bench.cwd.quota().tpcs_held(0) == 0);
+  CHECK(bench.cwd.partition().quota().credits(0) == 1);
+  CHECK(bench.cwd.partition().quota().tpcs_held(0) == 0);
 }
 
 TEST_CASE("a launch that sharing keeps off says so when nothing goes on", "[cwd][PRT-02][PRT-05]") {

@@ -9,6 +9,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "support/random.h"
+
 namespace heddle::estimate_test {
 
 using namespace heddle::demand;
@@ -32,7 +34,7 @@ Work product(double batch, double m, double n, double k) {
 }  // namespace
 
 TEST_CASE("random products, tile by tile", "[demand]") {
-  std::mt19937 random(7);  // NOLINT: the same cases every time
+  std::mt19937_64 random(test::seed());
   const auto any = [&random](std::uint32_t most) { return 1 + static_cast<std::uint32_t>(random() % most); };
   for (int i = 0; i < 2000; ++i) {
     const std::uint32_t batch = any(3), m = any(700), n = any(700), k = any(300);
@@ -116,7 +118,7 @@ TEST_CASE("the L2 holds what was used within its size", "[demand]") {
 }
 
 TEST_CASE("random sequences against a list of what was used", "[demand]") {
-  std::mt19937 random(11);  // NOLINT: the same cases every time
+  std::mt19937_64 random(test::seed());
   for (int round = 0; round < 200; ++round) {
     const auto size = static_cast<double>(100 + random() % 900);
     L2Reuse cache(size);

@@ -46,7 +46,7 @@ submit:
 
 }  // namespace
 
-TEST_CASE("kernels of a scenario run by packets, and what software does wrong is reported", "[embed]") {
+TEST_CASE("kernels of a scenario run by packets, and what software does wrong is reported", "[embed][HST-08]") {
   for (const heddle::Timing timing : {heddle::Timing::at, heddle::Timing::fast, heddle::Timing::lt}) {
     SimFixture sim;
     const Reports reports;
@@ -128,7 +128,7 @@ TEST_CASE("a copy by registers is something under way", "[embed]") {
   }
 }
 
-TEST_CASE("reports follow SystemC's verbosity", "[embed]") {
+TEST_CASE("reports follow SystemC's verbosity", "[embed][HST-08]") {
   SimFixture sim;
   const Reports reports;
   heddle::Gpu gpu("gpu0", small());
@@ -140,7 +140,7 @@ TEST_CASE("reports follow SystemC's verbosity", "[embed]") {
   CHECK(reports.of("/heddle/reset").size() == 1);
 }
 
-TEST_CASE("registers are listed as the page of registers has them", "[embed]") {
+TEST_CASE("registers are listed as the page of registers has them", "[embed][HST-08]") {
   std::ifstream page(HEDDLE_SOURCE_DIR "/docs/registers.md");
   const std::regex row(
       R"(\| 0x([0-9a-f]+)(?: \+ 0x([0-9a-f]+) [cq])?(?: \+ 0x8 w)? \| (\w+) \| (32|64) \| (ro|rw|w1c|wo) \| .*)");
@@ -167,7 +167,7 @@ TEST_CASE("registers are listed as the page of registers has them", "[embed]") {
   }
 }
 
-TEST_CASE("registers are read without effects, and writes to them are told", "[embed]") {
+TEST_CASE("registers are read without effects, and writes to them are told", "[embed][HST-08]") {
   SimFixture sim;
   heddle::Gpu gpu("gpu0", small());
   std::vector<heddle::RegisterWrite> told;

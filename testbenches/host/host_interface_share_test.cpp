@@ -34,7 +34,7 @@ TEST_CASE("a change of how the machine is shared leaves behind the access", "[ho
   CHECK(receiver.got[0].second.subcontext == 9);
   CHECK(receiver.got[0].second.value == 17);
   CHECK(bench.read(host::offset_of(RegisterId::share_credits), 4) == 17);
-  bench.host.note_share_refused(protocol::ShareRefusal::tpc);
+  bench.host.note(protocol::ShareRefusal::tpc);
   CHECK(bench.read(host::offset_of(RegisterId::share_refused), 4) == 1);
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("a window of the host's memory leaves behind the access", "[host][HST-
   // As late as a command to a queue.
   const host::HostParams params;
   CHECK(static_cast<double>(receiver.got[0].first) >= params.register_latency + params.doorbell);
-  bench.host.note_window_fault({0x8000'0000'0000'4000, 3, true});
+  bench.host.note(host::WindowFault{0x8000'0000'0000'4000, 3, true});
   CHECK(bench.read(host::offset_of(RegisterId::window_fault_address), 8) == 0x8000'0000'0000'4000);
 }
 

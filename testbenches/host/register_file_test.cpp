@@ -564,7 +564,7 @@ TEST_CASE("changes of how the machine is shared leave as packets, and can be rea
   set(RegisterId::share_subcontext, 64);
   CHECK(command(host::kShareCredits, 1) == RegisterResult::refused);
   CHECK(effects.shares.size() == sent);
-  file.note_share_refused(protocol::ShareRefusal::overlap);
+  file.take(protocol::ShareRefusal::overlap);
   CHECK(value(RegisterId::share_refused) == 1);
   CHECK(value(RegisterId::share_refusal) == 4);
   file.reset();

@@ -1,5 +1,6 @@
 // What packets cost, phase by phase, against times worked out by hand (PKT-08).
 #include "packet/packet_bench.h"
+#include "packet/packet_work.h"
 
 namespace packet_processor_cost_test {
 

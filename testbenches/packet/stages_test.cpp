@@ -208,7 +208,7 @@ TEST_CASE("the ring reader alone: ahead, again after a doorbell, and slots befor
     reader.on_answer(answer);
   };
   bench.queues.open(0, ring_of(4));
-  reader.open(0);
+  reader.open(0, 0);
   bench.memory.put_bytes(kRing, kernel_packet(0));
   bench.memory.put(kRing + arch::kPacketBytes, 1, 2);  // told of, not published
   bench.time.run_until(100);

@@ -248,9 +248,10 @@ class InstalledTest(unittest.TestCase):
         self.assertIn(blocks(EMBED, "text")[0], self.sh(folder, "gcc loader.c -o loader && ./loader"))
 
     def test_the_other_code_of_the_page_compiles(self):
-        machine, look = [code for code in blocks(EMBED, "cpp") if "#include" not in code]
-        text = f"#include <iostream>\n#include <heddle/gpu.h>\nint sc_main(int, char**) {{\n{machine}" \
-               f"heddle::Gpu gpu(\"gpu0\", options);\n{look}return 0;\n}}\n"
+        machine, *others = [code for code in blocks(EMBED, "cpp") if "#include" not in code]
+        self.assertEqual(len(others), 4)  # look, list, trace, save
+        text = f"#include <fstream>\n#include <iostream>\n#include <heddle/gpu.h>\nint sc_main(int, char**) {{\n{machine}" \
+               f"heddle::Gpu gpu(\"gpu0\", options);\n{''.join(others)}return 0;\n}}\n"
         folder = self.folder("embed-rest", {"rest.cpp": text})
         self.sh(folder, "g++ -Wall -Werror -fsyntax-only rest.cpp $(pkg-config --cflags heddle)")
 

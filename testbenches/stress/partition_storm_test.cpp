@@ -113,8 +113,8 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
     }
     start(packet, packet.sm_mask, index, cga);
     for (const std::uint64_t mask : packet.further_masks) start(packet, mask, index, cga);
-    ++judge_.in_mode[static_cast<std::size_t>(cwd_.quota().mode())];
-    if (cwd_.quota().credits(packet.subcontext) < 0) ++judge_.with_negative_credits;
+    ++judge_.in_mode[static_cast<std::size_t>(cwd_.partition().quota().mode())];
+    if (cwd_.partition().quota().credits(packet.subcontext) < 0) ++judge_.with_negative_credits;
     step(packet.subcontext);
   }
   std::size_t new_cga(const protocol::LaunchPacket& packet) {
@@ -142,8 +142,9 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
       ++judge_.ctas[packet.subcontext * kTpcs + tpc];
       ++judge_.on_sm[packet.subcontext * kGpcs * kSms + sm_of(rest)];
       check_shares(packet.subcontext, sm_of(rest));
-      if (!cwd_.quota().held(packet.subcontext, tpc)) judge_.complain("a CTA runs on a TPC that nobody counts");
-      if (cwd_.quota().holders(tpc) > 1) ++judge_.shared;
+      if (!cwd_.partition().quota().held(packet.subcontext, tpc))
+        judge_.complain("a CTA runs on a TPC that nobody counts");
+      if (cwd_.partition().quota().holders(tpc) > 1) ++judge_.shared;
     }
     const std::uint64_t first = mask & random_.next();
     for (const std::uint64_t part : {first, mask & ~first}) {
@@ -185,7 +186,7 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
   // PRT-07. The distributor counts a TPC from before the launch arrives here to after the completion has left.
   void step(std::uint32_t subcontext) {
     ++judge_.steps;
-    const cwd::TpcQuota& holds = cwd_.quota();
+    const cwd::TpcQuota& holds = cwd_.partition().quota();
     if (holds.tpcs_held(subcontext) + holds.credits(subcontext) + holds.reserved(subcontext) !=
         holds.maximum(subcontext)) {
       judge_.complain(fmt::format("subcontext {}: held, credits and maximum do not fit", subcontext));
@@ -196,7 +197,7 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
   }
   // PRT-11.
   void check_shares(std::uint32_t subcontext, std::uint32_t sm) {
-    const cwd::SmShares& shares = cwd_.shares();
+    const cwd::SmShares& shares = cwd_.partition().shares();
     const auto row = judge_.on_sm.begin() + subcontext * kGpcs * kSms;
     const auto sms = static_cast<std::uint32_t>(kGpcs * kSms - std::count(row, row + kGpcs * kSms, 0U));
     const std::uint32_t warps = row[sm] * judge_.warps;
@@ -351,10 +352,11 @@ void judge_end(Machine& machine, std::uint64_t ctas) {
   }
   REQUIRE(machine.cwd.quiescent());
   for (std::uint32_t s = 0; s < arch::kSubcontexts; ++s) {
-    REQUIRE(machine.cwd.quota().tpcs_held(s) == 0);
-    REQUIRE(machine.cwd.quota().credits(s) == machine.cwd.quota().maximum(s));
+    REQUIRE(machine.cwd.partition().quota().tpcs_held(s) == 0);
+    REQUIRE(machine.cwd.partition().quota().credits(s) == machine.cwd.partition().quota().maximum(s));
   }
-  for (std::uint32_t s = 0; s < heddle::arch::kSubcontexts; ++s) REQUIRE(machine.cwd.quota().blocks(s) == 12);
+  for (std::uint32_t s = 0; s < heddle::arch::kSubcontexts; ++s)
+    REQUIRE(machine.cwd.partition().quota().blocks(s) == 12);
 }
 
 }  // namespace
@@ -409,10 +411,11 @@ TEST_CASE("a million CTAs while credits, masks and modes change",
   }
   run_until(sc_core::sc_time(static_cast<double>(cycle + kQuiet - 1), sc_core::SC_NS));
   CHECK(machine.judge.launched < ctas);
-  for (const std::uint32_t subcontext : subcontexts) CHECK(machine.cwd.quota().tpcs_held(subcontext) == 0);
+  for (const std::uint32_t subcontext : subcontexts) CHECK(machine.cwd.partition().quota().tpcs_held(subcontext) == 0);
   run_until_idle();
   judge_end(machine, ctas);
-  for (const auto& [subcontext, credits] : maximum) CHECK(machine.cwd.quota().maximum(subcontext) == credits);
+  for (const auto& [subcontext, credits] : maximum)
+    CHECK(machine.cwd.partition().quota().maximum(subcontext) == credits);
   // It was what it claims to be.
   const Judge& judge = machine.judge;
   CAPTURE(changes, judge.steps, judge.in_mode[0], judge.in_mode[1], judge.in_mode[2], judge.shared,
@@ -453,7 +456,7 @@ TEST_CASE("shares of SMs and of their warps, and what waits for them is woken", 
   }
   run_until(sc_core::sc_time(static_cast<double>(now + 2'999'000), sc_core::SC_NS));
   CHECK(machine.judge.launched < ctas);  // CGAs that one SM does not hold
-  for (const std::uint32_t subcontext : subcontexts) CHECK(machine.cwd.quota().tpcs_held(subcontext) == 0);
+  for (const std::uint32_t subcontext : subcontexts) CHECK(machine.cwd.partition().quota().tpcs_held(subcontext) == 0);
   run_until_idle();
   judge_end(machine, ctas);
 }
@@ -489,7 +492,7 @@ TEST_CASE("masks of static mode: no TPC ever has CTAs of two subcontexts", "[str
   run_until(sc_core::sc_time(1'299'000, sc_core::SC_NS));
   CHECK(machine.judge.launched > ctas / 5);
   CHECK(machine.judge.launched < ctas);
-  for (const std::uint32_t subcontext : subcontexts) CHECK(machine.cwd.quota().tpcs_held(subcontext) == 0);
+  for (const std::uint32_t subcontext : subcontexts) CHECK(machine.cwd.partition().quota().tpcs_held(subcontext) == 0);
   run_until_idle();
   CHECK(machine.judge.shared == 0);
   judge_end(machine, ctas);

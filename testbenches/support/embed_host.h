@@ -46,6 +46,15 @@ class Host : public sc_core::sc_module {
   heddle_device device{};
   heddle_queue queue{};
 
+  // As another one was: its memory, and what its software knows of its queue.
+  void go_on_as(const Host& other) {
+    ram_ = other.ram_;
+    device = other.device;
+    device.bus = bus;
+    queue = other.queue;
+    queue.device = &device;
+  }
+
   void open() {
     REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
     heddle_queue_setup setup{};

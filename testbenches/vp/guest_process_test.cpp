@@ -128,8 +128,8 @@ TEST_CASE("the device's programs are the scenario's kernels, in the order of the
 TEST_CASE("the kernels of the guest have the numbers that its program knows", "[vp][HST-01]") {
   const std::vector<arch::KernelRecord> kernels =
       kernels_of(scenario::read_scenario(HEDDLE_SOURCE_DIR "/platforms/vp/guest/kernels.yaml"));
-  REQUIRE(kernels.size() == 2);
-  CHECK((kernels[0].name == "triple" && kernels[1].name == "count"));
+  REQUIRE(kernels.size() == 3);
+  CHECK((kernels[0].name == "triple" && kernels[1].name == "count" && kernels[2].name == "stay"));
 }
 
 }  // namespace

@@ -198,6 +198,7 @@ static void share(struct heddle_card* card, u32 subcontext, u32 command, u64 val
 /* Zeros by a copy channel, at an address that is not translated. */
 static int clear(struct heddle_card* card, u64 address, u64 bytes) {
   unsigned int looks;
+  u32 state;
 
   put_wide(card, HEDDLE_REG_COPY_TO(0), address);
   put_wide(card, HEDDLE_REG_COPY_BYTES(0), bytes);
@@ -206,8 +207,7 @@ static int clear(struct heddle_card* card, u64 address, u64 bytes) {
   put(card, HEDDLE_REG_COPY_SUBCONTEXT(0), 0);
   put(card, HEDDLE_REG_COPY_COMMAND(0), HEDDLE_COPY_COMMAND_START);
   for (looks = 0; looks < LOOKS; ++looks) {
-    u32 state = get(card, HEDDLE_REG_COPY_STATE(0));
-
+    state = get(card, HEDDLE_REG_COPY_STATE(0));
     if (state == HEDDLE_COPY_STATE_DONE) return 0;
     if (state == HEDDLE_COPY_STATE_ERROR || is_gone(card)) return -EIO;
     usleep_range(20, 100);

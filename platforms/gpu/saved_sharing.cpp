@@ -1,0 +1,103 @@
+#include "gpu/saved_sharing.h"
+
+#include "common/error.h"
+#include "cwd/saved_shares.h"
+
+namespace heddle::gpu {
+
+using protocol::SubcontextPacket;
+using What = SubcontextPacket::What;
+
+namespace {
+
+SubcontextPacket change_of(What what, std::uint32_t subcontext, std::uint64_t value) {
+  SubcontextPacket packet;
+  packet.what = what;
+  packet.subcontext = static_cast<std::uint8_t>(subcontext);
+  packet.value = value;
+  return packet;
+}
+
+}  // namespace
+
+std::vector<SubcontextPacket> SavedSharing::changes() const {
+  std::vector<SubcontextPacket> changes = cwd::SavedShares::changes(sharers_.cwd.partition());
+  for (std::uint32_t s = 0; s < arch::kSubcontexts; ++s) {
+    const auto subcontext = static_cast<std::uint8_t>(s);
+    const arch::BandwidthTable& table = sharers_.bandwidth.table();
+    const std::uint32_t share = sharers_.bandwidth.share(s);
+    if (share != 0) changes.push_back(change_of(What::bandwidth, s, share));
+    if (table.limit(s) != arch::kWholeBandwidth) {
+      changes.push_back(change_of(What::bandwidth_limit, s, table.limit(s)));
+    }
+    const std::uint32_t instance = sharers_.copies.instance_of(subcontext);
+    if (instance != 0) changes.push_back(change_of(What::instance, s, instance));
+    const std::uint64_t root = sharers_.mmu == nullptr ? 0 : sharers_.mmu->root(subcontext);
+    if (root != 0) changes.push_back(change_of(What::page_table, s, root));
+  }
+  return changes;
+}
+
+void SavedSharing::carry_out(const SubcontextPacket& change) {
+  sharers_.task.note_share(change);
+  sharers_.cwd.partition().on_configure(change, 0);
+  sharers_.bandwidth.on_share(change, 0);
+  sharers_.copies.on_share(change, 0);
+  if (sharers_.mmu != nullptr && change.what == What::page_table) {
+    sharers_.mmu->set_root(change.subcontext, change.value);
+  }
+}
+
+void SavedSharing::save(StateWriter& to) const {
+  const std::vector<SubcontextPacket> all = changes();
+  to.number(all.size());
+  for (const SubcontextPacket& change : all) {
+    to.number(static_cast<std::uint64_t>(change.what));
+    to.number(change.subcontext);
+    to.number(change.gpc);
+    to.number(change.tpc);
+    to.number(change.value);
+  }
+}
+
+void SavedSharing::restore(StateReader& from) {
+  constexpr std::uint64_t kMostChanges = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kMostTpcs = std::uint64_t{1} << 16;
+  for (std::uint64_t left = from.below(kMostChanges, "the number of changes"); left > 0; --left) {
+    SubcontextPacket change;
+    change.what = from.one_of<What>(static_cast<std::uint64_t>(What::instance) + 1, "a change");
+    change.subcontext = static_cast<std::uint8_t>(from.below(arch::kSubcontexts, "a subcontext"));
+    change.gpc = protocol::GpcId(static_cast<std::uint32_t>(from.below(kMostTpcs, "a GPC")));
+    change.tpc = protocol::TpcInGpc(static_cast<std::uint32_t>(from.below(kMostTpcs, "a TPC")));
+    change.value = from.number();
+    if (change.what == What::mode) {
+      if (change.value > static_cast<std::uint64_t>(protocol::PartitionMode::dynamic)) from.bad("a mode");
+      change.mode = static_cast<protocol::PartitionMode>(change.value);
+    }
+    const std::size_t before = refused_();
+    carry_out(change);
+    if (refused_() != before) from.bad("a change that this machine refuses");
+  }
+}
+
+void SavedPrograms::save(StateWriter& to) const {
+  to.number(programs_.size());
+  for (const auto& [number, registers] : programs_) {
+    to.number(number);
+    to.number(registers);
+  }
+}
+
+void SavedPrograms::restore(StateReader& from) {
+  bool same = from.number() == programs_.size();
+  for (const auto& [number, registers] : programs_) {
+    if (!same) break;
+    same = from.number() == number;
+    same = from.number() == registers && same;
+  }
+  if (same) return;
+  throw InputError("other programs were loaded into the saved device than into this one",
+                   "load the same files, in the same order, before it is restored");
+}
+
+}  // namespace heddle::gpu

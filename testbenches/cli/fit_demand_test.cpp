@@ -1,0 +1,91 @@
+// Recordings whose kernels demand what their operators say, or what a profiler counted.
+#include <string>
+
+#include "cli/program.h"
+
+namespace cli_fit_demand_test {
+
+using namespace heddle::test;
+
+namespace {
+
+// A copy of 64 MiB, read and written, by as many CTAs as an H100 holds twice; and a kernel of which nothing is known.
+std::string recording() {
+  return R"~({"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}],
+ "traceEvents": [
+  {"ph": "X", "cat": "cpu_op", "name": "aten::neg", "pid": 1, "tid": 1, "ts": 0.0, "dur": 9.0,
+   "args": {"External id": 5, "Input Dims": [[33554432]], "Input type": ["c10::Half"], "Input Strides": [[1]]}},
+  {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 1.0, "dur": 4.0,
+   "args": {"correlation": 1, "External id": 5}},
+  {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 16.0, "dur": 1.0,
+   "args": {"correlation": 2}},
+  {"ph": "X", "cat": "kernel", "name": "negate", "pid": 0, "tid": 7, "ts": 8.0, "dur": 60.0,
+   "args": {"device": 0, "stream": 7, "correlation": 1, "grid": [4096, 1, 1], "block": [256, 1, 1],
+            "registers per thread": 32, "shared memory": 0}},
+  {"ph": "X", "cat": "kernel", "name": "other", "pid": 0, "tid": 7, "ts": 70.0, "dur": 10.0,
+   "args": {"device": 0, "stream": 7, "correlation": 2, "grid": [132, 1, 1], "block": [128, 1, 1],
+            "registers per thread": 32, "shared memory": 0}}]})~";
+}
+
+double kernel_us(const Results& results, std::size_t kernel) {
+  return results.page().at("gpus").at(0).at("kernels").at(kernel).at("us").get<double>();
+}
+
+}  // namespace
+
+TEST_CASE("kernels of a recording demand what their operators say", "[cli]") {
+  const TempDir dir;
+  dir.write("t.json", recording());
+  const Results same = run_well(dir, {"t.json", "--fit", "demand"}, "same");
+  CHECK(same.stat("replay.demands.by_operators") == 1);
+  CHECK(same.stat("replay.demands.by_names") == 0);
+  CHECK(same.stat("replay.demands.time") == Approx(100 * 60.0 / 70));
+  CHECK(same.stat("replay.kernels_within_5_percent") == 2);
+  const std::string table = read_file(same.file("demands.csv"));
+  CHECK(contains(table, "gpu0,0,\"negate\",operators,element-wise,4096,"));
+  CHECK_FALSE(contains(table, "other"));
+
+  // Half of memory's bandwidth: what demands it takes twice as long, the rest as long as before.
+  const Results slow = run_well(dir, {"t.json", "--fit", "demand", "--set", "gpu.hbm.pin_rate=2.617"}, "slow");
+  CHECK(kernel_us(slow, 0) / kernel_us(same, 0) == Approx(2).epsilon(0.05));
+  CHECK(kernel_us(slow, 1) == Approx(kernel_us(same, 1)));
+}
+
+TEST_CASE("a what-if says what it leans on, and what cannot matter", "[cli]") {
+  const TempDir dir;
+  dir.write("t.json", recording());
+  const Finished with = heddle_in(dir, {"run", "t.json", "--fit", "demand", "--set", "gpu.hbm.pin_rate=3", "--set",
+                                        "gpu.sm.issue.tensor_flops=512", "--set", "gpu.cwd.gpc_distance=100"});
+  INFO(with.out << with.err);
+  REQUIRE(with.status == 0);
+  CHECK(contains(with.out, "1 of 2 kernels, 1 by operators: 85.7 % of their time; fitted"));
+  CHECK(contains(with.out, "memory 1, L2 1, crossbar 1"));
+  CHECK(contains(with.out, "gpu.sm.issue.tensor_flops: no kernel of the recording is known to ask for it"));
+  CHECK_FALSE(contains(with.out, "pin_rate: no kernel"));
+  const Finished without = heddle_in(dir, {"run", "t.json", "--set", "gpu.hbm.pin_rate=3"});
+  REQUIRE(without.status == 0);
+  CHECK(contains(without.out, "gpu.hbm.pin_rate: CTAs run for fitted durations (--fit demand lets them share"));
+}
+
+TEST_CASE("what a profiler counted comes before what operators say", "[cli]") {
+  const TempDir dir;
+  dir.write("t.json", recording());
+  dir.write("ncu.csv",
+            R"~("ID","Kernel Name","Block Size","Grid Size","dram__bytes_read.sum","dram__bytes_write.sum"
+"","","","","Mbyte","Mbyte"
+"0","negate(half *)","(256, 1, 1)","(4096, 1, 1)","80","80"
+"1","other(int)","(128, 1, 1)","(132, 1, 1)","1","1"
+)~");
+  const Results results = run_well(dir, {"t.json", "--fit", "demand", "--counters", "ncu.csv"}, "counted");
+  CHECK(results.stat("replay.demands.by_counters") == 2);
+  CHECK(results.stat("replay.demands.by_operators") == 0);
+  CHECK(contains(read_file(results.file("demands.csv")), "\"other\",counters,"));
+  const Finished alone = heddle_in(dir, {"run", "t.json", "--counters", "ncu.csv"});
+  CHECK(alone.status == 2);
+  CHECK(contains(alone.err, "--fit demand"));
+  const Finished none = heddle_in(dir, {"run", "t.json", "--fit", "demand", "--counters", "t.json"});
+  CHECK(none.status == 2);
+  CHECK(contains(none.err, "t.json:1"));
+}
+
+}  // namespace cli_fit_demand_test
