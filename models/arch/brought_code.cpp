@@ -86,12 +86,13 @@ BroughtCode::Refusal BroughtCode::keep(const std::vector<std::uint8_t>& code, st
 
 // Whoever brings much of it pays for it with another look.
 void BroughtCode::note_refused(const std::vector<std::uint8_t>& code, const Refusal& refusal) {
-  if (refused_bytes_ + code.size() > kMostRefused) {
+  const std::uint64_t bytes = code.size() + refusal.why.size() + kRefusedBytes;
+  if (refused_bytes_ + bytes > kMostRefused) {
     refused_.clear();
     refused_bytes_ = 0;
   }
   refused_.emplace(code, refusal);
-  refused_bytes_ += code.size();
+  refused_bytes_ += bytes;
 }
 
 void BroughtCode::save(StateWriter& to) const {

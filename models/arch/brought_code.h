@@ -41,8 +41,9 @@ class BroughtCode final : public Saved {
   // Of the code that is kept for a subcontext, which brought it first, and of the text of its expressions. What comes
   // beyond it is refused.
   static constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
-  // Of code that was refused, of all subcontexts.
+  // Of code that was refused, of all subcontexts, with what was said of it and a place in the list for each.
   static constexpr std::uint64_t kMostRefused = std::uint64_t{2} << 20;
+  static constexpr std::uint64_t kRefusedBytes = 128;
 
   // Why the machine cannot run a program; empty: it can.
   using Limits = std::function<std::string(const WarpProgram&)>;

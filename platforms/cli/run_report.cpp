@@ -205,9 +205,9 @@ json highlights_of(const RunOutcome& outcome) {
          time_text(c.span_modelled_ns / 1e3),
          fmt::format("recorded {} ({:+.2f} %)", time_text(c.span_recorded_ns / 1e3),
                      100 * (c.span_modelled_ns / c.span_recorded_ns - 1)));
-    tile(first + "Kernels reproduced",
+    tile(first + "Kernels as fitted",
          percent_text(c.alone > 0 ? static_cast<double>(c.within_5) / static_cast<double>(c.alone) : 1, 1),
-         fmt::format("within 5 % of their recorded duration, of the {} that overlap no other",
+         fmt::format("within 5 % of the recorded duration that each was fitted to, of the {} that overlap no other",
                      with_commas(static_cast<double>(c.alone))));
     if (c.occupancy_compared > 0) {
       tile(first + "Occupancy check",

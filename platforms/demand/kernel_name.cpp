@@ -14,6 +14,7 @@ std::uint32_t extent(const Match& match, std::size_t group) {
 }
 
 std::optional<Tile> search(std::string_view kernel, const std::regex& pattern) {
+  kernel = looked_at(kernel);
   Match match;
   if (!std::regex_search(kernel.begin(), kernel.end(), match, pattern)) return std::nullopt;
   const Tile tile{extent(match, 1), extent(match, 2), match.size() > 3 ? extent(match, 3) : 0};
@@ -53,6 +54,7 @@ std::optional<Tile> attention_tile(std::string_view kernel) {
 bool changes_layout(std::string_view kernel) {
   static const std::regex kOrders("nchwToNhwc|nhwcToNchw|batched_transpose|SubTensorOpWithTransform",
                                   std::regex::icase);
+  kernel = looked_at(kernel);
   return std::regex_search(kernel.begin(), kernel.end(), kOrders);
 }
 

@@ -1,11 +1,16 @@
 // What the name of a kernel tells: the tile that a CTA of a library's matrix multiply works on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
 namespace heddle::demand {
+
+// What is looked at of a name: std::regex recurses for each character.
+constexpr std::size_t kMostName = 1000;
+inline std::string_view looked_at(std::string_view kernel) { return kernel.substr(0, kMostName); }
 
 // Of the result, m x n; k steps of the inner extent at a time, 0 where the name does not tell.
 struct Tile {

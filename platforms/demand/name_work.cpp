@@ -37,6 +37,7 @@ std::uint32_t named_element(std::string_view kernel) {
 
 std::optional<NamedWork> elementwise(std::string_view kernel, double ctas, double threads) {
   static const std::regex kTensors(R"((?:vectorized|unrolled)_elementwise_kernel<.*[aA]rray<char\*, (\d)(?:ul)?>)");
+  kernel = looked_at(kernel);
   std::match_results<std::string_view::const_iterator> match;
   if (!std::regex_search(kernel.begin(), kernel.end(), match, kTensors)) return std::nullopt;
   const std::uint32_t tensors = static_cast<std::uint32_t>(*match[1].first - '0');

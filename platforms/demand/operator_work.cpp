@@ -131,6 +131,7 @@ std::optional<Work> convolved(const Arguments& arguments, const workload::Operat
 }
 // (input, weight, bias, stride, padding, dilation, …)
 std::optional<Work> convolution(const Arguments& arguments, const workload::Operator& op, std::string_view kernel) {
+  if (arguments.is_true(6)) return std::nullopt;  // a transposed one is another product
   return convolved(arguments, op, kernel, 0, 3, 4, 5);
 }
 // (self, weight, padding, stride, dilation, …)
@@ -403,9 +404,7 @@ const std::map<std::string_view, Reader>& readers() {
       {"_softmax_backward_data", normalisation_backward},
       {"_log_softmax_backward_data", normalisation_backward},
       {"embedding", embedding},
-      {"index", embedding},
       {"index_select", index_select},
-      {"gather", index_select},
       {"eq", compared},
       {"ne", compared},
       {"lt", compared},

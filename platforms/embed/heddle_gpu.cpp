@@ -229,7 +229,10 @@ void Gpu::on_register_write(std::function<void(const RegisterWrite&)> callback) 
 }
 
 void Gpu::trace(sc_core::sc_trace_file* file) {
-  as_public([&] { impl_->trace.trace(*file, irq, name()); });
+  as_public([&] {
+    if (file == nullptr) throw InputError("there is no trace file", "open one with sc_create_vcd_trace_file()");
+    impl_->trace.trace(*file, irq, name());
+  });
 }
 
 std::vector<Statistic> Gpu::statistics() const {

@@ -159,8 +159,8 @@ class HEDDLE_API Gpu : public sc_core::sc_module {
   // save() changes nothing of the device. It throws Error, with what is open, unless the device is quiet: idle(), and
   // nothing of it left to be done. restore() resets the device first, so that times and statistics begin anew and
   // caches are empty; files have been loaded into it before as into the saved one. It throws Error for what is no saved
-  // device, another version or configuration, and whatever ends too early or is damaged: the device is as after a reset
-  // then, with zeros in its memory.
+  // device, another version or configuration, which change nothing, and whatever ends too early or is damaged behind
+  // that: the device is as after a reset then, with zeros in its memory.
   void save(std::ostream& to);
   void restore(std::istream& from);
 

@@ -104,10 +104,13 @@ void MachineState::save(std::ostream& out) {
 
 void MachineState::restore(std::istream& in) {
   check_own();
+  // A file that is none, or of another machine, changes nothing here.
+  StateFileReader file(in);
+  compare(file.section(kConfiguration));
   machine_.reset();
   try {
     machine_.memory.clear();
-    read_all(in);
+    read_all(file);
   } catch (...) {
     machine_.reset();
     machine_.memory.clear();
@@ -115,9 +118,7 @@ void MachineState::restore(std::istream& in) {
   }
 }
 
-void MachineState::read_all(std::istream& in) {
-  StateFileReader file(in);
-  compare(file.section(kConfiguration));
+void MachineState::read_all(StateFileReader& file) {
   for (const Part& part : parts_) {
     StateReader state(part.name, file.section(part.name));
     part.part.restore(state);

@@ -18,6 +18,7 @@
 #include "common/state.h"
 #include "gpu/gpu_params.h"
 #include "gpu/memory_backdoor.h"
+#include "gpu/state_file.h"
 
 namespace heddle::gpu {
 
@@ -42,8 +43,8 @@ class MachineState {
   // it are corrupt; and if the stream does not take it.
   void save(std::ostream& out);
   // Whatever the device did before is gone, as by a reset. Throws InputError for a file that is none, of another
-  // version, of another configuration (gpu.timing and gpu.run_ahead may differ), or damaged. The device is as after a
-  // reset then, with zeros in its memory.
+  // version, or of another configuration (gpu.timing and gpu.run_ahead may differ), which change nothing of the device;
+  // and for one that is damaged behind that: the device is as after a reset then, with zeros in its memory.
   void restore(std::istream& in);
 
  private:
@@ -55,7 +56,7 @@ class MachineState {
   std::string configuration() const;
   void compare(const std::string& saved) const;
   void check_own() const;
-  void read_all(std::istream& in);
+  void read_all(StateFileReader& file);
 
   const Machine machine_;
   std::vector<Part> parts_;

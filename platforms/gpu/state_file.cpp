@@ -33,6 +33,11 @@ std::uint64_t number_of(const std::array<char, N>& bytes) {
 }  // namespace
 
 struct StateFileWriter::Stream {
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() { deflateEnd(&z); }
+
   z_stream z{};
   std::vector<unsigned char> block = std::vector<unsigned char>(kBlockBytes);
 };
@@ -46,10 +51,14 @@ StateFileWriter::StateFileWriter(std::ostream& out) : out_(out), stream_(std::ma
   put(bytes_of(0).data(), 4);
 }
 
-StateFileWriter::~StateFileWriter() { deflateEnd(&stream_->z); }
+StateFileWriter::~StateFileWriter() = default;
 
 void StateFileWriter::put(const void* bytes, std::size_t count) {
   out_.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
+  check();
+}
+
+void StateFileWriter::check() const {
   if (!out_) throw InputError("the stream that the device is saved into takes no more", "see whether its disk is full");
 }
 
@@ -94,10 +103,16 @@ void StateFileWriter::finish() {
   add(bytes_of(0).data(), 4);
   compress(nullptr, 0, Z_FINISH);
   put(bytes_of(0).data(), 4);
-  out_.flush();
+  out_.flush();  // what the stream has kept back so far has to find its place as well
+  check();
 }
 
 struct StateFileReader::Stream {
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() { inflateEnd(&z); }
+
   z_stream z{};
   std::vector<unsigned char> block = std::vector<unsigned char>(kBlockBytes);
   bool ended = false;  // the last byte of the compressed stream has been taken
@@ -123,7 +138,7 @@ StateFileReader::StateFileReader(std::istream& in) : in_(in), stream_(std::make_
   if (inflateInit(&stream_->z) != Z_OK) throw std::bad_alloc();
 }
 
-StateFileReader::~StateFileReader() { inflateEnd(&stream_->z); }
+StateFileReader::~StateFileReader() = default;
 
 void StateFileReader::bad(std::string_view what) {
   throw InputError(fmt::format("the saved device is damaged: {}", what), "save it again");

@@ -35,6 +35,7 @@ class StateFileWriter {
  private:
   void compress(const void* bytes, std::size_t count, int flush);
   void put(const void* bytes, std::size_t count);
+  void check() const;
 
   std::ostream& out_;
   struct Stream;

@@ -170,6 +170,8 @@ class CounterReader {
     if (!number) wrong(what, value, "a number of at least 0");
     const double factor = unit_factor(unit);
     if (factor == 0) wrong(what, unit, "a unit of bytes, time or counts");
+    constexpr double kMost = 1e18;  // bytes, operations, nanoseconds
+    if (*number * factor > kMost) wrong(what, value, "less than 10^18");
     return *number * factor;
   }
 

@@ -41,6 +41,7 @@ class Deriver {
   }
 
   DependencyCounts run(const std::vector<StreamWait>& waits) {
+    find_ends();
     measure_latency();
     measure_gap();
     add_recorded(waits);
@@ -62,6 +63,15 @@ class Deriver {
   // Its end can be waited for from outside: it is of no graph, or the last of its own.
   bool has_end(std::size_t i) const { return !ops_[i].graph || ops_[i].graph->last; }
 
+  // Of a graph's last operation: when all of the graph have ended.
+  void find_ends() {
+    ends_.resize(ops_.size());
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      ends_[i] = end_of(ops_[i]);
+      if (within_graph(i)) ends_[i] = std::max(ends_[i], ends_[*predecessor_[i]]);
+    }
+  }
+
   // Lower quartile of (start - launch) over the operations that found their stream idle: the upper ones also waited for
   // other streams or for a host busy with something else.
   void measure_latency() {
@@ -73,7 +83,7 @@ class Deriver {
       const Nanoseconds latency = start_of(ops_[i]) - *ops_[i].enqueue;
       if (!predecessor_[i]) {
         first.push_back(latency);
-      } else if (*ops_[i].enqueue >= end_of(ops_[*predecessor_[i]])) {
+      } else if (*ops_[i].enqueue >= ends_[*predecessor_[i]]) {
         samples.push_back(latency);
       }
     }
@@ -88,7 +98,7 @@ class Deriver {
     std::vector<Nanoseconds> samples;
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       if (!ops_[i].enqueue || !predecessor_[i] || within_graph(i)) continue;
-      const Nanoseconds ready = end_of(ops_[*predecessor_[i]]);
+      const Nanoseconds ready = ends_[*predecessor_[i]];
       if (ready - *ops_[i].enqueue > kLaunchedAhead) samples.push_back(start_of(ops_[i]) - ready);
     }
     if (samples.empty()) return;
@@ -141,7 +151,7 @@ class Deriver {
       if (edge.from == from) return;
     }
     const Nanoseconds tolerance = workload_.timings.resolution + kContradiction;
-    if (from >= to || within_graph(to) || !has_end(from) || end_of(ops_[from]) > start_of(ops_[to]) + tolerance) {
+    if (from >= to || within_graph(to) || !has_end(from) || ends_[from] > start_of(ops_[to]) + tolerance) {
       ++counts_.contradicted;
       return;
     }
@@ -153,7 +163,7 @@ class Deriver {
     by_end_.resize(ops_.size());
     for (std::size_t i = 0; i < ops_.size(); ++i) by_end_[i] = i;
     std::sort(by_end_.begin(), by_end_.end(), [this](std::size_t a, std::size_t b) {
-      return std::make_tuple(end_of(ops_[a]), a) < std::make_tuple(end_of(ops_[b]), b);
+      return std::make_tuple(ends_[a], a) < std::make_tuple(ends_[b], b);
     });
     const Nanoseconds latency = workload_.timings.launch_latency.value_or(kDefaultLatency);
     const Nanoseconds gap = workload_.timings.stream_gap.value_or(0);
@@ -167,8 +177,8 @@ class Deriver {
       }
       if (*op.enqueue > start_of(op)) ++started_early_;
       Nanoseconds expected = *op.enqueue + latency;
-      if (predecessor_[i]) expected = std::max(expected, end_of(ops_[*predecessor_[i]]) + gap);
-      for (const Edge& edge : op.after) expected = std::max(expected, end_of(ops_[edge.from]) + gap);
+      if (predecessor_[i]) expected = std::max(expected, ends_[*predecessor_[i]] + gap);
+      for (const Edge& edge : op.after) expected = std::max(expected, ends_[edge.from] + gap);
       if (start_of(op) <= expected + kUnexplained) continue;
       const std::optional<std::size_t> cause = last_to_end_before(i);
       if (cause) {
@@ -185,10 +195,10 @@ class Deriver {
   std::optional<std::size_t> last_to_end_before(std::size_t i) const {
     const Nanoseconds start = start_of(ops_[i]);
     auto at = std::upper_bound(by_end_.begin(), by_end_.end(), start + workload_.timings.resolution,
-                               [this](Nanoseconds time, std::size_t op) { return time < end_of(ops_[op]); });
+                               [this](Nanoseconds time, std::size_t op) { return time < ends_[op]; });
     while (at != by_end_.begin()) {
       --at;
-      if (end_of(ops_[*at]) <= start - kUnexplained) break;
+      if (ends_[*at] <= start - kUnexplained) break;
       if (ops_[*at].stream != ops_[i].stream && has_end(*at) && *at < i && start_of(ops_[*at]) < start) return *at;
     }
     return std::nullopt;
@@ -278,6 +288,7 @@ class Deriver {
   const std::vector<HostMoment>& launches_;
   std::vector<std::vector<std::size_t>> streams_;        // indices of operations, in order
   std::vector<std::optional<std::size_t>> predecessor_;  // in the same stream
+  std::vector<Nanoseconds> ends_;                        // of operations: see find_ends()
   std::vector<std::size_t> by_end_;                      // indices of operations by recorded end
   DependencyCounts counts_;
   std::size_t launched_before_ = 0;

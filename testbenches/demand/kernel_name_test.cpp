@@ -55,6 +55,15 @@ TEST_CASE("names without extents tell none", "[demand]") {
   }
 }
 
+TEST_CASE("names of any length are looked at", "[demand]") {
+  for (const char* start : {"gemm_", "vectorized_elementwise_kernel<", "flash_fwd_"}) {
+    const std::string name = start + std::string(1'000'000, 'a');
+    CHECK_FALSE(matmul_tile(name));
+    CHECK_FALSE(attention_tile(name));
+    CHECK_FALSE(changes_layout(name));
+  }
+}
+
 TEST_CASE("a flash attention tells its blocks", "[demand]") {
   const auto plain =
       attention_tile("void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 96, 4>>");

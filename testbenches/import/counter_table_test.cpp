@@ -124,6 +124,7 @@ TEST_CASE("broken tables of counters are refused with line and remedy", "[worklo
   CHECK_THAT(refusal(kDetailsHeader + detail(0, "dram__bytes_read.sum", "byte", "many")),
              Contains("dram__bytes_read.sum is \"many\""));
   CHECK_THAT(refusal(kDetailsHeader + detail(0, "dram__bytes_read.sum", "byte", "-1")), Contains("is \"-1\""));
+  CHECK_THAT(refusal(kDetailsHeader + detail(0, "dram__bytes_read.sum", "byte", "1e300")), Contains("less than 10^18"));
   CHECK_THAT(refusal(kDetailsHeader + detail(0, "dram__bytes_read.sum", "furlong", "1")), Contains("is \"furlong\""));
   std::string wide = detail(0, "dram__bytes_read.sum", "byte", "1");
   wide.replace(wide.find("(128, 2, 1)"), 11, "(1024, 2, 1)");

@@ -345,6 +345,7 @@ static int heddle_mmap(struct file* file, struct vm_area_struct* area) {
   unsigned long bytes = area->vm_end - area->vm_start;
   int error;
 
+  if (is_cow_mapping(area->vm_flags)) return -EINVAL;
   if (offset == HEDDLE_MAP_HOST) {
     area->vm_pgoff = 0;
     error = dma_mmap_coherent(&card->pci->dev, area, slot->host, slot->host_address, HOST_BYTES);
@@ -354,7 +355,6 @@ static int heddle_mmap(struct file* file, struct vm_area_struct* area) {
   if ((offset != HEDDLE_MAP_DOORBELLS || bytes != card->page) && (offset != HEDDLE_MAP_DEVICE || bytes > PART_BYTES)) {
     return -EINVAL;
   }
-  if (is_cow_mapping(area->vm_flags)) return -EINVAL;
   area->vm_page_prot = pgprot_noncached(area->vm_page_prot);
   SET_FLAGS(area, VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
   area->vm_private_data = slot;
