@@ -1,5 +1,6 @@
 #include "arch/brought_code.h"
 
+#include <iterator>
 #include <string>
 
 #include <fmt/format.h>
@@ -10,7 +11,9 @@
 namespace heddle::arch {
 namespace {
 
-constexpr std::uint32_t kMostNumber = 1U << 16;  // of programs and launches at a time, in what is restored
+// Of programs and launches at a time. Programs alone, as far as they have room, are no more.
+constexpr std::uint32_t kMostNumber = 1U << 20;
+static_assert(kSubcontexts * (BroughtCode::kMostBytes / BroughtCode::kProgramBytes) <= kMostNumber);
 
 // A program that was made for clusters of a kind asks for their barriers and registers.
 bool same_grouping(const KernelObject& object, const KernelShape& kernel) {
@@ -55,12 +58,12 @@ HsaResult BroughtCode::resolve(const std::vector<std::uint8_t>& code, std::uint8
 
 BroughtCode::Refusal BroughtCode::keep(const std::vector<std::uint8_t>& code, std::uint8_t subcontext) {
   if (decoder_ == nullptr) return {Reason::code_machine, "the machine was built without a decoder"};
-  std::uint64_t& bytes = bytes_[subcontext];
   const Refusal full{Reason::code_machine,
                      fmt::format("the machine keeps no more than {} bytes of a subcontext's code and of what its "
-                                 "expressions are with all that they name",
+                                 "expressions are with all that they name, and all of it is in use",
                                  kMostBytes)};
-  if (bytes + code.size() > kMostBytes) return full;
+  const std::uint64_t least = code.size() + kProgramBytes;
+  if (!make_room(subcontext, least)) return full;
   if (const auto known = refused_.find(code); known != refused_.end()) return known->second;
   DecodedCode decoded = decoder_->decode(code);
   Refusal refusal;
@@ -73,15 +76,43 @@ BroughtCode::Refusal BroughtCode::keep(const std::vector<std::uint8_t>& code, st
     note_refused(code, refusal);
     return refusal;
   }
-  if (bytes + code.size() + decoded.text > kMostBytes) {
-    bytes = kMostBytes;  // nothing more is looked at
-    return full;
-  }
+  if (!make_room(subcontext, least + decoded.text)) return full;
   const std::uint32_t registers = decoded.program->registers();
   const std::uint32_t number = codes_.add(std::move(decoded.program), decoded.kernel);
-  kept_.emplace(code, Kept{number, registers, decoded.kernel, subcontext});
-  bytes += code.size() + decoded.text;
+  kept_.emplace(code, Kept{number, registers, decoded.kernel, subcontext, least + decoded.text});
+  bytes_[subcontext] += least + decoded.text;
   return {};
+}
+
+bool BroughtCode::make_room(std::uint8_t subcontext, std::uint64_t bytes) {
+  if (bytes > kMostBytes) return false;
+  const std::uint64_t left = kMostBytes - bytes;
+  if (this->bytes(subcontext) <= left) return true;
+  std::set<std::uint32_t> used;
+  for (const CodeUser* user : users_) user->mark_codes(used);
+  for (auto program = kept_.begin(); program != kept_.end();) {
+    const Kept& kept = program->second;
+    const bool stays = kept.subcontext != subcontext || used.count(kept.number) > 0 || codes_.launches(kept.number) > 0;
+    program = stays ? std::next(program) : forget(program);
+  }
+  return this->bytes(subcontext) <= left;
+}
+
+BroughtCode::Programs::iterator BroughtCode::forget(Programs::iterator program) {
+  bytes_[program->second.subcontext] -= program->second.bytes;
+  codes_.remove(program->second.number);
+  return kept_.erase(program);
+}
+
+std::uint64_t BroughtCode::bytes(std::uint8_t subcontext) const {
+  const auto found = bytes_.find(subcontext);
+  return found == bytes_.end() ? 0 : found->second;
+}
+
+void BroughtCode::reset() {
+  for (auto program = kept_.begin(); program != kept_.end();) program = forget(program);
+  refused_.clear();
+  refused_bytes_ = 0;
 }
 
 // Whoever brings much of it pays for it with another look.
@@ -96,11 +127,11 @@ void BroughtCode::note_refused(const std::vector<std::uint8_t>& code, const Refu
 }
 
 void BroughtCode::save(StateWriter& to) const {
-  std::map<std::uint32_t, const std::pair<const std::vector<std::uint8_t>, Kept>*> by_number;
+  std::map<std::uint32_t, const Programs::value_type*> by_number;
   for (const auto& item : kept_) by_number[item.second.number] = &item;
-  to.number(by_number.size());
+  to.below(by_number.size(), kMostNumber, "the number of programs");
   for (const auto& [number, item] : by_number) {
-    to.number(number);
+    to.below(number, kMostNumber, "a program's number");
     to.number(item->second.subcontext);
     to.text({reinterpret_cast<const char*>(item->first.data()), item->first.size()});
   }
@@ -112,39 +143,21 @@ void BroughtCode::restore(StateReader& from) {
     const auto subcontext = static_cast<std::uint8_t>(from.below(kSubcontexts, "a program's subcontext"));
     const std::string text = from.text(kMostCodeBytes, "the length of a program");
     const std::vector<std::uint8_t> code(text.begin(), text.end());
-    const auto known = kept_.find(code);
-    if (known != kept_.end() && known->second.number == number) continue;
-    if (known != kept_.end() || codes_.has(number)) {
+    if (number == kNoCode || kept_.count(code) > 0) from.bad("a program's number");
+    if (codes_.has(number)) {
       throw InputError(fmt::format("program {} of the saved device has its number from something else here", number),
-                       "restore into a new device, on which no kernel of software's own has run");
+                       "load the same files, in the same order, before it is restored");
     }
     DecodedCode decoded;
-    if (decoder_ != nullptr) decoded = decoder_->decode(code);
+    if (decoder_ != nullptr && !code.empty()) decoded = decoder_->decode(code);
     if (decoded.program == nullptr || !why_not_(*decoded.program).empty()) from.bad("code that is no program here");
+    const std::uint64_t bytes = code.size() + kProgramBytes + decoded.text;
+    if (bytes > kMostBytes || bytes_[subcontext] > kMostBytes - bytes) from.bad("more code than a subcontext may have");
     const std::uint32_t registers = decoded.program->registers();
-    if (put(std::move(decoded.program), decoded.kernel, number) != number) from.bad("a program's number");
-    kept_.emplace(code, Kept{number, registers, decoded.kernel, subcontext});
-    bytes_[subcontext] += code.size() + decoded.text;
+    codes_.add_at(number, std::move(decoded.program), decoded.kernel);
+    kept_.emplace(code, Kept{number, registers, decoded.kernel, subcontext, bytes});
+    bytes_[subcontext] += bytes;
   }
-}
-
-// Free numbers are given in an order of the store's own: those before the wanted one are lent meanwhile. The one that
-// was given back last is the next to be given.
-std::uint32_t BroughtCode::put(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel,
-                               std::uint32_t number) {
-  std::uint32_t lender = 1;  // any program
-  while (lender < number && !codes_.has(lender)) ++lender;
-  std::vector<std::uint32_t> lent;
-  if (lender < number) {
-    do {
-      lent.push_back(codes_.lend(lender, kernel, WorkItems{}, 0));
-    } while (lent.back() != number && lent.back() < kMostNumber);
-    codes_.give_back(lent.back());
-    lent.pop_back();
-  }
-  const std::uint32_t given = codes_.add(std::move(program), kernel);
-  for (const std::uint32_t code : lent) codes_.give_back(code);
-  return given;
 }
 
 void CodeReading::take(std::uint32_t line, const std::array<std::uint8_t, kCodeAlignment>& data) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,13 +35,25 @@ class CodeDecoder {
   virtual DecodedCode decode(const std::vector<std::uint8_t>& code) const = 0;
 };
 
-// What was decoded is kept by its bytes, for as long as the machine lives: code that is read again is only compared. So
-// is code that was refused, the last of it.
+// Who will look up programs by their numbers. Launches that they are lent to need not be told.
+class CodeUser {
+ public:
+  // The numbers of all programs that it knows of; others may be among them.
+  virtual void mark_codes(std::set<std::uint32_t>& used) const = 0;
+
+ protected:
+  ~CodeUser() = default;
+};
+
+// What was decoded is kept by its bytes: code that is read again is only compared. So is code that was refused, the
+// last of it. When a subcontext has no room for more, those of its programs that nobody uses make room: no launch has
+// them, and no user knows their numbers.
 class BroughtCode final : public Saved {
  public:
-  // Of the code that is kept for a subcontext, which brought it first, and of the text of its expressions. What comes
-  // beyond it is refused.
+  // Of the programs that are kept for a subcontext, which brought them first: their code, the text of their
+  // expressions, and a place for each. What comes beyond it is refused, if all of them are in use.
   static constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+  static constexpr std::uint64_t kProgramBytes = 1024;
   // Of code that was refused, of all subcontexts, with what was said of it and a place in the list for each.
   static constexpr std::uint64_t kMostRefused = std::uint64_t{2} << 20;
   static constexpr std::uint64_t kRefusedBytes = 128;
@@ -55,6 +68,8 @@ class BroughtCode final : public Saved {
       : codes_(codes), decoder_(std::move(decoder)), why_not_(std::move(why_not)) {}
 
   void on_refused(Listener listener) { listener_ = std::move(listener); }
+  // It must live for as long as code is resolved.
+  void add_user(const CodeUser& user) { users_.push_back(&user); }
 
   // `object` gets the number of its program, whose code a subcontext has and has been read. invalid_code_object if the
   // code is no program, if the object does not suit it, or if the machine cannot run it; the object has no program
@@ -62,8 +77,12 @@ class BroughtCode final : public Saved {
   HsaResult resolve(const std::vector<std::uint8_t>& code, std::uint8_t subcontext, KernelObject& object);
   // Programs that are kept.
   std::size_t programs() const { return kept_.size(); }
-  // The code that is kept, and its numbers, which are in the reference state tables. restore() throws InputError where
-  // the machine has given one of them to something else.
+  // Of a subcontext, as kMostBytes counts them.
+  std::uint64_t bytes(std::uint8_t subcontext) const;
+  // Nothing is kept any more. No launch has a program, and no user will look one up.
+  void reset();
+  // The code that is kept, and its numbers, which are in the reference state tables. restore(), after a reset(), throws
+  // InputError where the machine has given one of them to something else.
   void save(StateWriter& to) const override;
   void restore(StateReader& from) override;
 
@@ -73,7 +92,9 @@ class BroughtCode final : public Saved {
     std::uint32_t registers = 0;
     KernelShape kernel;
     std::uint8_t subcontext = 0;  // which brought it
+    std::uint64_t bytes = 0;      // of kMostBytes
   };
+  using Programs = std::map<std::vector<std::uint8_t>, Kept>;
   // Why code is no program here.
   struct Refusal {
     Reason reason = Reason::none;
@@ -84,14 +105,17 @@ class BroughtCode final : public Saved {
   // The program of the code is kept, or why there is none.
   Refusal keep(const std::vector<std::uint8_t>& code, std::uint8_t subcontext);
   void note_refused(const std::vector<std::uint8_t>& code, const Refusal& refusal);
-  std::uint32_t put(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel, std::uint32_t number);
+  // Makes room for so much of a subcontext; false: what is in use leaves none.
+  bool make_room(std::uint8_t subcontext, std::uint64_t bytes);
+  Programs::iterator forget(Programs::iterator program);
 
   CodeStore& codes_;
   const std::shared_ptr<const CodeDecoder> decoder_;
   const Limits why_not_;
   Listener listener_;
-  std::map<std::vector<std::uint8_t>, Kept> kept_;  // by code
-  std::map<std::uint8_t, std::uint64_t> bytes_;     // by subcontext
+  std::vector<const CodeUser*> users_;
+  Programs kept_;                                // by code
+  std::map<std::uint8_t, std::uint64_t> bytes_;  // by subcontext
   std::map<std::vector<std::uint8_t>, Refusal> refused_;
   std::uint64_t refused_bytes_ = 0;
 };

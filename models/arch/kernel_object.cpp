@@ -230,32 +230,46 @@ bool CodeStore::is_lent(std::uint32_t code) const {
   return code != kNoCode && entries_.holds(code - 1) && entries_[code - 1].lent;
 }
 
-std::uint32_t CodeStore::add(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel) {
-  HEDDLE_CHECK(program != nullptr, "a code without a program");
-  return enter({std::move(program),
-                nullptr,
-                0,
-                kernel.grid,
-                kernel.block,
-                kernel.shared_bytes,
-                kernel.local_bytes,
-                kernel.cluster,
-                {},
-                0,
-                {}},
-               false);
-}
-
-std::uint32_t CodeStore::add(std::shared_ptr<const Demand> demand, const KernelShape& kernel) {
-  HEDDLE_CHECK(demand != nullptr, "a code without a demand");
+Code CodeStore::plain(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel) {
   Code code;
-  code.demand = std::move(demand);
+  code.program = std::move(program);
   code.grid = kernel.grid;
   code.block = kernel.block;
   code.shared_bytes = kernel.shared_bytes;
   code.local_bytes = kernel.local_bytes;
   code.cluster = kernel.cluster;
+  return code;
+}
+
+std::uint32_t CodeStore::add(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel) {
+  HEDDLE_CHECK(program != nullptr, "a code without a program");
+  return enter(plain(std::move(program), kernel), false);
+}
+
+std::uint32_t CodeStore::add(std::shared_ptr<const Demand> demand, const KernelShape& kernel) {
+  HEDDLE_CHECK(demand != nullptr, "a code without a demand");
+  Code code = plain(nullptr, kernel);
+  code.demand = std::move(demand);
   return enter(std::move(code), false);
+}
+
+void CodeStore::add_at(std::uint32_t code, std::shared_ptr<const WarpProgram> program, const KernelShape& kernel) {
+  HEDDLE_CHECK(code != kNoCode && !entries_.holds(code - 1), "a code was added where there is one");
+  HEDDLE_CHECK(program != nullptr, "a code without a program");
+  entries_.take_at(code - 1);
+  entries_[code - 1] = {plain(std::move(program), kernel), false, 0};
+  entries_[code - 1].code.text = code - 1;
+}
+
+void CodeStore::remove(std::uint32_t code) {
+  HEDDLE_CHECK(has(code) && launches(code) == 0, "a code was removed that is not there, or that launches have");
+  entries_[code - 1] = {};
+  entries_.give_back(code - 1);
+}
+
+std::uint32_t CodeStore::launches(std::uint32_t code) const {
+  HEDDLE_CHECK(has(code), "there is no such code");
+  return entries_[code - 1].launches;
 }
 
 bool CodeStore::has(std::uint32_t code) const {
@@ -309,14 +323,19 @@ std::uint32_t CodeStore::lend(std::uint32_t program, const KernelShape& kernel, 
 
 std::uint32_t CodeStore::enter(Code code, bool lent) {
   const std::uint32_t index = entries_.take();
-  if (!lent) code.text = index;
-  entries_[index] = {std::move(code), lent};
+  if (lent) {
+    ++entries_[code.text].launches;
+  } else {
+    code.text = index;
+  }
+  entries_[index] = {std::move(code), lent, 0};
   lent_ += lent ? 1 : 0;
   return index + 1;
 }
 
 void CodeStore::give_back(std::uint32_t code) {
   HEDDLE_CHECK(is_lent(code), "a code was given back that was not lent");
+  --entries_[entries_[code - 1].code.text].launches;
   entries_[code - 1] = {};
   entries_.give_back(code - 1);
   --lent_;

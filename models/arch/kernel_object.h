@@ -135,9 +135,15 @@ struct Code {
 // What at() gives stays where it is, whatever comes and goes beside it: SMs keep it while CTAs run.
 class CodeStore {
  public:
-  // The number for KernelShape::code; never kNoCode, and never given to anything else.
+  // The number for KernelShape::code; never kNoCode, and given to nothing else before remove().
   std::uint32_t add(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel);
   std::uint32_t add(std::shared_ptr<const Demand> demand, const KernelShape& kernel);
+  // The same with a number that nothing has: of a device that was saved.
+  void add_at(std::uint32_t code, std::shared_ptr<const WarpProgram> program, const KernelShape& kernel);
+  // What add() has given is gone, and its number may be given again. No launch has it.
+  void remove(std::uint32_t code);
+  // Launches that it is lent to. `code`: of add().
+  std::uint32_t launches(std::uint32_t code) const;
   // True for the numbers that add() has given, and nothing else.
   bool has(std::uint32_t code) const;
   // Of add(), or lent and not given back.
@@ -156,10 +162,12 @@ class CodeStore {
  private:
   struct Entry {
     Code code;
-    bool lent = false;  // for a launch
+    bool lent = false;           // for a launch
+    std::uint32_t launches = 0;  // that it is lent to
   };
 
   bool is_lent(std::uint32_t code) const;
+  static Code plain(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel);
   std::uint32_t enter(Code code, bool lent);
 
   IndexPool<Entry, std::deque<Entry>> entries_;  // by code - 1

@@ -1,6 +1,7 @@
 // Places for things that come and go, known by a small number while they are there: request ids, records under way.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -24,6 +25,18 @@ class IndexPool {
     free_.pop_back();
     used_[index] = true;
     return index;
+  }
+  // A place that is free, or not there yet.
+  void take_at(std::uint32_t index) {
+    HEDDLE_CHECK(!holds(index), "a place was taken twice");
+    const auto free = std::find(free_.begin(), free_.end(), index);
+    if (free != free_.end()) free_.erase(free);
+    while (items_.size() <= index) {
+      if (items_.size() < index) free_.push_back(static_cast<std::uint32_t>(items_.size()));
+      items_.emplace_back();
+      used_.push_back(false);
+    }
+    used_[index] = true;
   }
   void give_back(std::uint32_t index) {
     HEDDLE_CHECK(used_[index], "a place was given back twice");

@@ -15,8 +15,22 @@ void StateWriter::number(std::uint64_t value) {
   for (std::size_t i = 0; i < kNumberBytes; ++i) bytes_.push_back(static_cast<char>(value >> 8 * i));
 }
 
+void StateWriter::below(std::uint64_t value, std::uint64_t limit, const char* what) {
+  if (value >= limit) {
+    throw InputError(
+        fmt::format("the state of {} cannot be saved: {} is {}, and has to be below {}", whose_, what, value, limit),
+        "save the device while there is less in it");
+  }
+  number(value);
+}
+
 void StateWriter::text(std::string_view value) {
   number(value.size());
+  bytes_.append(value);
+}
+
+void StateWriter::text(std::string_view value, std::size_t most, const char* what) {
+  below(value.size(), std::uint64_t{most} + 1, what);
   bytes_.append(value);
 }
 

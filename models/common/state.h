@@ -11,15 +11,24 @@
 
 namespace heddle {
 
+// What the reader refuses, the writer refuses: nothing is saved that cannot be restored.
 class StateWriter {
  public:
+  // `whose`: for messages.
+  explicit StateWriter(std::string whose = {}) : whose_(std::move(whose)) {}
+
   void number(std::uint64_t value);
+  // For StateReader::below(): throws InputError if it is not.
+  void below(std::uint64_t value, std::uint64_t limit, const char* what);
   void flag(bool value) { number(value ? 1 : 0); }
   void text(std::string_view value);
+  // For StateReader::text(): throws InputError if it is longer.
+  void text(std::string_view value, std::size_t most, const char* what);
 
   const std::string& bytes() const { return bytes_; }
 
  private:
+  std::string whose_;
   std::string bytes_;
 };
 

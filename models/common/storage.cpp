@@ -17,10 +17,16 @@ std::uint8_t* Storage::allocate(std::uint64_t page) {
   const std::uint64_t leaf = page / kLeafPages;
   if (leaf >= leaves_.size()) leaves_.resize(leaf + 1);
   if (leaves_[leaf] == nullptr) leaves_[leaf] = std::make_unique<Leaf>();
-  auto& slot = leaves_[leaf]->pages[page % kLeafPages];
-  slot = std::make_unique<std::uint8_t[]>(kPageBytes);  // zeros
   ++pages_;
-  return slot.get();
+  return leaves_[leaf]->hold(page % kLeafPages);
+}
+
+std::uint8_t* Storage::range_of(std::uint64_t address, std::uint64_t length) {
+  HEDDLE_CHECK(length > 0 && contains(address, length), "a range outside memory was asked for");
+  HEDDLE_CHECK(address / kLeafBytes == (address + length - 1) / kLeafBytes, "a range across pieces of storage");
+  const std::uint64_t first = address / kPageBytes;
+  for (std::uint64_t page = first; page <= (address + length - 1) / kPageBytes; ++page) (void)get(page);
+  return find(first) + address % kPageBytes;
 }
 
 void Storage::read_across(std::uint64_t address, std::uint8_t* to, std::uint64_t length) const {
@@ -48,6 +54,14 @@ void Storage::write_across(std::uint64_t address, const std::uint8_t* from, std:
 void Storage::fill(std::uint64_t address, std::uint8_t value, std::uint64_t length) {
   HEDDLE_CHECK(contains(address, length), "bytes outside memory were filled");
   while (length > 0) {
+    const std::uint64_t whole = std::min(kLeafBytes, bytes_ - address);  // of its piece, if it begins here
+    if (value == 0 && address % kLeafBytes == 0 && length >= whole) {
+      const std::uint64_t leaf = address / kLeafBytes;
+      if (leaf < leaves_.size() && leaves_[leaf] != nullptr) leaves_[leaf]->discard();
+      address += whole;
+      length -= whole;
+      continue;
+    }
     const std::uint64_t part = std::min(length, kPageBytes - address % kPageBytes);
     const std::uint64_t page = address / kPageBytes;
     if (value != 0 || find(page) != nullptr) std::memset(get(page) + address % kPageBytes, value, part);
@@ -68,6 +82,39 @@ void Storage::clear() {
 #endif
 
 namespace heddle {
+
+#if defined(MAP_ANONYMOUS) && defined(MAP_NORESERVE) && defined(MADV_DONTNEED)
+
+// Not in huge pages: a memory that is touched here and there would be as large as all that it reserves.
+Storage::Leaf::Leaf() {
+  void* mapped = mmap(nullptr, kLeafBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+#if defined(MADV_NOHUGEPAGE)
+  (void)madvise(mapped, kLeafBytes, MADV_NOHUGEPAGE);
+#endif
+  bytes_ = static_cast<std::uint8_t*>(mapped);
+}
+
+Storage::Leaf::~Leaf() { munmap(bytes_, kLeafBytes); }
+
+// They stay held: somebody may have a pointer.
+void Storage::Leaf::discard() {
+  if (madvise(bytes_, kLeafBytes, MADV_DONTNEED) != 0) std::memset(bytes_, 0, kLeafBytes);
+}
+
+#else
+
+// What large zeroed arrays cost before they are touched, the system says.
+Storage::Leaf::Leaf() : bytes_(static_cast<std::uint8_t*>(std::calloc(kLeafBytes, 1))) {
+  if (bytes_ == nullptr) throw std::bad_alloc();
+}
+
+Storage::Leaf::~Leaf() { std::free(bytes_); }
+
+void Storage::Leaf::discard() { std::memset(bytes_, 0, kLeafBytes); }
+
+#endif
+
 namespace {
 
 constexpr std::size_t kAlignment = 64;

@@ -14,10 +14,12 @@
 namespace heddle {
 
 // Pages are allocated by the first write of anything but zeros that reaches them; what was never written reads as zeros
-// and costs nothing.
+// and costs nothing. Address space is taken in pieces of kLeafBytes, in which pages lie side by side: the computer
+// gives its memory where bytes are touched, whatever has been reserved around them.
 class Storage {
  public:
-  static constexpr std::uint64_t kPageBytes = 16384;
+  static constexpr std::uint64_t kPageBytes = 4096;  // as the computer gives memory
+  static constexpr std::uint64_t kLeafBytes = std::uint64_t{64} << 20;
   static constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 46;  // 64 TiB
 
   // 0 < bytes <= kMaxBytes
@@ -67,31 +69,49 @@ class Storage {
     }
     return true;
   }
-  // The page that holds an address of memory: kPageBytes bytes that stay where they are until clear().
-  std::uint8_t* page_of(std::uint64_t address) {
-    HEDDLE_CHECK(contains(address, 1), "a page outside memory was asked for");
-    return get(address / kPageBytes);
-  }
+  // All of these bytes, side by side: they stay where they are until clear(). The range lies in memory and crosses no
+  // multiple of kLeafBytes. Pages of it that nobody has written count as held from now on.
+  std::uint8_t* range_of(std::uint64_t address, std::uint64_t length);
   // Every byte of the range becomes `value`. Zeros allocate nothing.
   void fill(std::uint64_t address, std::uint8_t value, std::uint64_t length);
   // Everything becomes zero and all pages are freed.
   void clear();
 
-  // Bytes that are held in pages.
+  // Bytes of the pages that are held. The computer has given memory for those of them that were touched.
   std::uint64_t resident() const { return pages_ * kPageBytes; }
 
  private:
-  static constexpr std::uint64_t kLeafPages = 4096;
+  static constexpr std::uint64_t kLeafPages = kLeafBytes / kPageBytes;
   static constexpr std::array<std::uint8_t, kPageBytes> kZeros{};
-  struct Leaf {
-    std::vector<std::unique_ptr<std::uint8_t[]>> pages{kLeafPages};
+  // Pages side by side, all zero at first.
+  class Leaf {
+   public:
+    Leaf();
+    ~Leaf();
+    Leaf(const Leaf&) = delete;
+    Leaf& operator=(const Leaf&) = delete;
+
+    // Null for a page that was never written.
+    std::uint8_t* find(std::uint64_t page) const {
+      return (held_[page / 64] >> page % 64 & 1) != 0 ? bytes_ + page * kPageBytes : nullptr;
+    }
+    std::uint8_t* hold(std::uint64_t page) {
+      held_[page / 64] |= std::uint64_t{1} << page % 64;
+      return bytes_ + page * kPageBytes;
+    }
+    // All of it becomes zero, and the computer has its memory back.
+    void discard();
+
+   private:
+    std::uint8_t* bytes_ = nullptr;
+    std::array<std::uint64_t, kLeafPages / 64> held_{};
   };
 
   // Null for a page that was never written.
   std::uint8_t* find(std::uint64_t page) const {
     const std::uint64_t leaf = page / kLeafPages;
     if (leaf >= leaves_.size() || leaves_[leaf] == nullptr) return nullptr;
-    return leaves_[leaf]->pages[page % kLeafPages].get();
+    return leaves_[leaf]->find(page % kLeafPages);
   }
   std::uint8_t* get(std::uint64_t page) {
     std::uint8_t* bytes = find(page);

@@ -84,10 +84,13 @@ std::uint32_t FluidUnit::kernel_of(std::uint32_t number) {
     capacity[0] += gpc.read;
     capacity[1] += gpc.write;
   }
-  for (const FluidMachine::Pool& pool : machine.pools) {
-    capacity[2] += pool.l2_read;
-    capacity[3] += pool.l2_write;
-    capacity[4] += pool.dram;
+  for (std::uint32_t p = 0; p < machine.pools.size(); ++p) {
+    // Those of instances stand beside the one of all, and no GPC asks both.
+    const auto asks = [p](const FluidMachine::Gpc& gpc) { return gpc.pool == p; };
+    if (std::none_of(machine.gpcs.begin(), machine.gpcs.end(), asks)) continue;
+    capacity[2] += machine.pools[p].l2_read;
+    capacity[3] += machine.pools[p].l2_write;
+    capacity[4] += machine.pools[p].dram;
   }
   for (std::size_t i = 0; i < kLocals; ++i) {
     sum.busy[i] = work.load[i] / work.pace / static_cast<double>(machine.gpc_of.size());

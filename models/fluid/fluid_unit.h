@@ -39,6 +39,9 @@ class FluidUnit final : public Block {
   // Throws InputError if the machine has nothing of what it demands.
   void check(const arch::Demand& demand) const { (void)work_of(demand, core_.machine()); }
 
+  // Numbers of demands may be given to others from now on. No CTA has one.
+  void forget_kernels() { kernels_.clear(); }
+
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;

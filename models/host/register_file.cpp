@@ -211,7 +211,8 @@ void Doorbells::save(StateWriter& to) const {
 }
 
 void Doorbells::restore(StateReader& from) {
-  for (std::uint8_t& page : page_) page = static_cast<std::uint8_t>(from.below(kDoorbellPages, "a doorbell's page"));
+  // A queue may have been refused for its subcontext, which has no page.
+  for (std::uint8_t& page : page_) page = static_cast<std::uint8_t>(from.below(256, "a doorbell's page"));
   for (std::uint32_t& low : low_) {
     low = static_cast<std::uint32_t>(from.below(std::uint64_t{1} << 32, "half a doorbell"));
   }

@@ -255,6 +255,12 @@ constexpr Register plain(Id id, const char* name, std::uint32_t offset, std::uin
                          const RegisterValues* list = nullptr) {
   return {id, name, offset, bytes, access, reset, false, Array::none, 1, 0, 1, of, list, description};
 }
+constexpr Register constant(Id id, const char* name, std::uint32_t offset, std::uint8_t bytes, std::uint64_t value,
+                            const char* description, const RegisterFields* of = nullptr) {
+  Register reg = plain(id, name, offset, bytes, Access::ro, value, description, of);
+  reg.constant = true;
+  return reg;
+}
 constexpr Register of_machine(Id id, const char* name, std::uint32_t offset, std::uint8_t bytes,
                               const char* description, const RegisterFields* of = nullptr) {
   return {id, name, offset, bytes, Access::ro, 0, true, Array::none, 1, 0, 1, of, nullptr, description};
@@ -287,8 +293,8 @@ constexpr Register queue(Id id, const char* name, std::uint32_t offset, std::uin
 
 constexpr std::array kRegisters{
     // Identification and configuration.
-    plain(Id::magic, "MAGIC", 0x000, 4, Access::ro, kMagic, "\"HEDL\": this is the device"),
-    plain(Id::version, "VERSION", 0x004, 4, Access::ro, kVersion, "of this register map", &kVersionFields),
+    constant(Id::magic, "MAGIC", 0x000, 4, kMagic, "\"HEDL\": this is the device"),
+    constant(Id::version, "VERSION", 0x004, 4, kVersion, "of this register map", &kVersionFields),
     of_machine(Id::sms, "SMS", 0x008, 4, "SMs"),
     of_machine(Id::gpcs, "GPCS", 0x00C, 4, "GPCs"),
     of_machine(Id::queues, "QUEUES", 0x010, 4, "queues: registers of others are reserved"),
@@ -297,13 +303,13 @@ constexpr std::array kRegisters{
     of_machine(Id::clock_mhz, "CLOCK_MHZ", 0x020, 4, "clock in MHz"),
     of_machine(Id::threads_limit, "THREADS_LIMIT", 0x024, 4, "threads that a CTA can have"),
     of_machine(Id::shared_limit, "SHARED_LIMIT", 0x028, 4, "bytes of shared memory that a CTA can have"),
-    plain(Id::copy_channels, "COPY_CHANNELS", 0x02C, 4, Access::ro, kCopyChannels, "copy channels"),
+    constant(Id::copy_channels, "COPY_CHANNELS", 0x02C, 4, kCopyChannels, "copy channels"),
     plain(Id::scratch, "SCRATCH", 0x030, 4, Access::rw, 0, "the driver's own: shows that the device has been reset"),
     of_machine(Id::clock_period, "CLOCK_PERIOD", 0x034, 4,
                "picoseconds of a cycle, as the simulation's time resolution lets it be"),
     of_machine(Id::timestamp, "TIMESTAMP", 0x038, 8,
                "time now, in ticks since the start of simulation; time stamps of signals are of the same clock"),
-    plain(Id::timestamp_rate, "TIMESTAMP_RATE", 0x058, 8, Access::ro, kTimestampRate, "ticks in a second"),
+    constant(Id::timestamp_rate, "TIMESTAMP_RATE", 0x058, 8, kTimestampRate, "ticks in a second"),
     of_machine(Id::doorbell_page, "DOORBELL_PAGE", 0x08C, 4,
                "bytes of a page of doorbells: that of queue q of subcontext s is at DOORBELL + s * DOORBELL_PAGE"),
     of_machine(Id::packet_format, "PACKET_FORMAT", 0x15C, 4, "what condensed packets have to be written for",

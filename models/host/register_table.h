@@ -209,6 +209,7 @@ struct Register {
   const RegisterFields* fields;
   const RegisterValues* values;
   const char* description;
+  bool constant = false;  // `reset` for ever
 };
 
 struct RegisterTable {

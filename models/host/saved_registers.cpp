@@ -15,12 +15,14 @@ constexpr std::size_t kLongestName = 64;
 
 }  // namespace
 
-bool SavedRegisters::kept(const Register& reg) { return reg.access != RegisterAccess::wo && !reg.of_machine; }
+bool SavedRegisters::kept(const Register& reg) {
+  return reg.access != RegisterAccess::wo && !reg.of_machine && !reg.constant;
+}
 
 void SavedRegisters::save(const RegisterFile& file, StateWriter& to) {
   for (const Register& reg : register_table()) {
     if (!kept(reg)) continue;
-    to.text(reg.name);
+    to.text(reg.name, kLongestName, "the length of a register's name");
     to.number(std::uint64_t{reg.count} * reg.words);
     for (std::uint32_t index = 0; index < reg.count; ++index) {
       for (std::uint32_t word = 0; word < reg.words; ++word) to.number(file.values_.at(reg.id, index, word));

@@ -7,7 +7,8 @@
 
 namespace heddle::host {
 
-// What the machine gives a register, and what it shows of itself as it is now, is not saved: that is the new machine's.
+// Constants, what the machine gives a register, and what it shows of itself as it is now are not saved: they are the
+// new machine's.
 class SavedRegisters {
  public:
   static void save(const RegisterFile& file, StateWriter& to);

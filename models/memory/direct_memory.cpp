@@ -1,37 +1,58 @@
 #include "memory/direct_memory.h"
 
 #include <algorithm>
-#include <vector>
+#include <iterator>
 
 namespace heddle::memory {
 
-DirectMemory::Range DirectMemory::page_of(std::uint64_t address) const {
-  const std::uint64_t first = address / Storage::kPageBytes * Storage::kPageBytes;
-  return {first, std::min(first + Storage::kPageBytes, storage_.bytes()) - 1};
+std::optional<DirectMemory::Range> DirectMemory::granted(std::uint64_t address) const {
+  auto found = granted_.upper_bound(address);
+  if (found == granted_.begin() || (--found)->second < address) return std::nullopt;
+  return Range{found->first, found->second};
 }
 
-std::uint8_t* DirectMemory::grant(std::uint64_t address) {
-  std::uint8_t* bytes = storage_.page_of(address);
-  granted_.insert(address / Storage::kPageBytes);
+std::uint64_t DirectMemory::piece_bytes(std::uint64_t address) const {
+  const auto found = next_.find(block_of(address));
+  return found == next_.end() ? kMostBytes : found->second;
+}
+
+DirectMemory::Range DirectMemory::piece_of(std::uint64_t address, std::uint64_t bytes) const {
+  const std::uint64_t first = address / bytes * bytes;
+  return {first, std::min(first + bytes, storage_.bytes()) - 1};
+}
+
+std::uint8_t* DirectMemory::grant(const Range& piece) {
+  std::uint8_t* bytes = storage_.range_of(piece.first, piece.last - piece.first + 1);
+  const auto known = granted_.find(piece.first);
+  if (known != granted_.end() && known->second == piece.last) return bytes;
+  granted_.erase(granted_.lower_bound(piece.first), granted_.upper_bound(piece.last));
+  granted_[piece.first] = piece.last;
   any_ = true;
+  if (const auto found = next_.find(block_of(piece.first)); found != next_.end()) {
+    found->second *= 2;
+    if (found->second >= kMostBytes) next_.erase(found);
+  }
   return bytes;
 }
 
 void DirectMemory::end(std::uint64_t address, std::uint64_t bytes) {
   if (address >= storage_.bytes() || bytes == 0) return;
   const std::uint64_t last = address + std::min(bytes, storage_.bytes() - address) - 1;
-  for (std::uint64_t page = address / Storage::kPageBytes; page <= last / Storage::kPageBytes; ++page) {
-    if (granted_.erase(page) == 0) continue;
+  auto found = granted_.upper_bound(address);
+  if (found != granted_.begin() && std::prev(found)->second >= address) --found;
+  while (found != granted_.end() && found->first <= last) {
+    const Range range{found->first, found->second};
+    found = granted_.erase(found);
     any_ = !granted_.empty();
-    const Range range = page_of(page * Storage::kPageBytes);
+    next_[block_of(range.first)] = kLeastBytes;
     if (on_end_) on_end_(range.first, range.last);
   }
 }
 
+// What follows finds a machine that has forgotten who worked where.
 void DirectMemory::end_all() {
-  std::vector<std::uint64_t> pages(granted_.begin(), granted_.end());
-  std::sort(pages.begin(), pages.end());  // the same order in every run
-  for (const std::uint64_t page : pages) end(page * Storage::kPageBytes, 1);
+  end(0, storage_.bytes());
+  next_.clear();
 }
 
 }  // namespace heddle::memory

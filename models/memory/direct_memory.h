@@ -1,12 +1,19 @@
-// Pages of device memory to which others have a pointer (DMI, HST-02), and how they lose it.
+// Pieces of device memory to which others have a pointer (DMI, HST-02), and how they lose it.
 //
-// A page is granted while no cache holds anything of it. From then on its bytes belong to whoever has the pointer,
-// until the machine touches one of them: then the grant ends first. Debug accesses see the same bytes and end nothing.
+// A piece is granted while no cache holds anything of it. From then on its bytes belong to whoever has the pointer,
+// until the machine touches one of them: then the grant of the whole piece ends first. Debug accesses see the same
+// bytes and end nothing.
+//
+// Pieces are as large as they can be, for whoever fills or reads a memory that the machine lets alone. Where both sides
+// work, each grant costs a look at the caches for all of it, and is soon over: where the machine has ended one, pieces
+// begin small again, and double with each that is asked for there without another end.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <unordered_set>
+#include <map>
+#include <optional>
+#include <unordered_map>
 
 #include "common/storage.h"
 
@@ -20,11 +27,20 @@ class DirectMemory {
     std::uint64_t first = 0;
     std::uint64_t last = 0;  // its last byte
   };
-  // What is granted as one: the page around an address of memory.
-  Range page_of(std::uint64_t address) const;
+  static constexpr std::uint64_t kLeastBytes = std::uint64_t{16} << 10;
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{2} << 20;
+  static_assert(Storage::kLeafBytes % kMostBytes == 0);
 
-  // The pointer to the first byte of the page, good until on_end is called with it. The caches have let go of the page.
-  std::uint8_t* grant(std::uint64_t address);
+  // The grant that has that address; nothing: there is none.
+  std::optional<Range> granted(std::uint64_t address) const;
+  // Bytes of the piece that is to be asked for around an address of memory: kLeastBytes to kMostBytes, a power of two.
+  std::uint64_t piece_bytes(std::uint64_t address) const;
+  // The piece of so many bytes around it, as far as it lies in memory.
+  Range piece_of(std::uint64_t address, std::uint64_t bytes) const;
+
+  // The pointer to the first byte of the piece, good until on_end is called with a range that touches it. The caches
+  // have let go of all of it. Grants within it are a part of it from now on.
+  std::uint8_t* grant(const Range& piece);
   // Called with the range of a grant that ends, before the access that ends it.
   void on_end(std::function<void(std::uint64_t first, std::uint64_t last)> listener) { on_end_ = std::move(listener); }
 
@@ -35,8 +51,11 @@ class DirectMemory {
   void end_all();
 
  private:
+  static std::uint64_t block_of(std::uint64_t address) { return address / kMostBytes; }
+
   Storage& storage_;
-  std::unordered_set<std::uint64_t> granted_;  // numbers of pages
+  std::map<std::uint64_t, std::uint64_t> granted_;         // last byte by first; none touches another
+  std::unordered_map<std::uint64_t, std::uint64_t> next_;  // by block: bytes of its next piece; else kMostBytes
   bool any_ = false;
   std::function<void(std::uint64_t, std::uint64_t)> on_end_;
 };

@@ -135,7 +135,7 @@ void L2Params::describe(ParamTable<L2Params>& t) {
         "serve "
         "requests",
         "assumption");
-  t.add("mshrs", &L2Params::mshrs, {Unit::count, 1, 65'535}, "lines per slice that can wait for memory at once",
+  t.add("mshrs", &L2Params::mshrs, {Unit::count, 1, 32'767}, "lines per slice that can wait for memory at once",
         "assumption: bandwidth of the memory times its latency, twice over");
   t.add("waiters", &L2Params::waiters, {Unit::count, 1, 65'535},
         "requests per slice that can wait for such lines, the first of each line included", "assumption");

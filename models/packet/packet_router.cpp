@@ -19,7 +19,9 @@ PacketRouter::PacketRouter(const char* name, const std::string& path, const Pack
       dispatcher_(context_, {reader_, heads_, others_, completion_, control_}, machine.codes, machine.tasks),
       others_(context_, {reader_, heads_, dispatcher_, completion_, control_}, machine.copies),
       completion_(context_, dispatcher_, heads_, others_, control_),
-      control_(context_, {reader_, heads_, decoder_, dispatcher_, others_, tables_}) {}
+      control_(context_, {reader_, heads_, decoder_, dispatcher_, others_, tables_}) {
+  machine.brought.add_user(*this);
+}
 
 void PacketRouter::on_answer(const MemoryAnswer& answer) {
   const std::uint32_t queue = answer.tag.queue;
@@ -75,6 +77,16 @@ void PacketRouter::reset() {
   others_.reset();
   completion_.reset();
   reporter_.reset();
+}
+
+// Programs of packets under way, and of table entries.
+void PacketRouter::mark_codes(std::set<std::uint32_t>& used) const {
+  packets_.for_each([&used](const Packet& packet) {
+    for (const Packet::Code& code : packet.codes) used.insert(code.object.program);
+    for (const Kernel& kernel : packet.kernels) used.insert(kernel.object.program);
+    if (packet.entries != nullptr) packet.entries->mark_codes(used);
+  });
+  tables_.mark_codes(used);
 }
 
 void PacketRouter::save(StateWriter& to) const {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "packet/completion.h"
@@ -22,7 +23,7 @@
 
 namespace heddle::packet {
 
-class PacketRouter {
+class PacketRouter final : private arch::CodeUser {
  public:
   // What it is made for: a machine, and the way out. All of it must outlive the router.
   struct Machine {
@@ -62,6 +63,7 @@ class PacketRouter {
 
  private:
   void answer_packet(const MemoryAnswer& answer);
+  void mark_codes(std::set<std::uint32_t>& used) const override;
 
   PacketTable packets_;
   QueueTable queues_;

@@ -210,16 +210,19 @@ void QueueControl::restore(std::uint32_t queue, StateReader& from) {
   setup.read_index = from.number();
   setup.first = from.number();
   setup.priority = static_cast<std::int32_t>(from.below(kWord, "a queue's priority"));
-  setup.subcontext = static_cast<std::uint8_t>(from.below(arch::kSubcontexts, "a queue's subcontext"));
+  setup.subcontext = static_cast<std::uint8_t>(from.below(256, "a queue's subcontext"));  // as refused ones may have it
   QueueTable::Error error;
   error.result.status = from.one_of<HsaStatus>(kWord, "a queue's status");
   error.result.reason = from.one_of<Reason>(std::uint64_t{1} << 16, "a queue's reason");
   error.index = from.number();
   if (state == QueueState::closed) return;
   if (state == QueueState::draining || state == QueueState::aborting) from.bad("a queue that is being closed");
-  if (state == QueueState::active && (what_is_wrong(setup) != Reason::none || next < setup.first)) {
+  // One that was refused when it was opened has read nothing.
+  const bool opened = what_is_wrong(setup) == Reason::none;
+  if ((state == QueueState::active && !opened) || next < setup.first || (!opened && next != setup.first)) {
     from.bad("a queue that cannot have been opened");
   }
+  if (opened && next - setup.first > kLastFirst) from.bad("a queue that has read more packets than there can be");
   enter(queue, setup, next);
   if (state == QueueState::active) return;
   if (state == QueueState::error) context_.queues.stop(queue, error);

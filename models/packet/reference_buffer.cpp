@@ -24,7 +24,9 @@ ReferenceBuffer::ReferenceBuffer(const StageContext& context, const Neighbours& 
       tables_(params().table_owner == TableOwner::queue ? queues().count() : 1, Table(params(), on_chip())) {}
 
 ReferenceBuffer::Table::Table(const PacketParams& params, bool on_chip)
-    : entries(on_chip ? params.entries : 0), turns(on_chip ? 0 : params.entries) {}
+    : entries(on_chip ? params.entries : 0),
+      turns(on_chip ? 0 : params.entries),
+      programs(on_chip ? 0 : params.entries, arch::kNoCode) {}
 
 // A table in memory that all queues share is emptied once, before it is used at all: who knows what lies there.
 void ReferenceBuffer::open(std::uint32_t queue) {
@@ -37,6 +39,7 @@ void ReferenceBuffer::open(std::uint32_t queue) {
   }
   if (!own && table.emptied) return;
   table.emptied = true;
+  std::fill(table.programs.begin(), table.programs.end(), arch::kNoCode);
   table.clearing += params().entries;  // some may be under way, if others of them have failed
   constexpr std::array<std::uint8_t, kEntryHeadBytes> kNothing{};
   for (std::uint32_t entry = 0; entry < params().entries; ++entry) {
@@ -110,18 +113,14 @@ void ReferenceBuffer::enter_memory(std::uint32_t number) {
 void ReferenceBuffer::begin_next(std::uint32_t table, std::uint32_t entry) {
   EntryTurns& turns = tables_[table].turns[entry];
   while (const auto number = turns.begin()) {
-    if (wanted(accesses_[*number])) {
+    const Access& access = accesses_[*number];
+    if (access.kind == Kind::scopes || packets().find(access.packet) != nullptr) {
       move_lines(*number);
-    } else {
+    } else {  // its packet has been dropped while it waited
       accesses_.give_back(*number);
       turns.end();
     }
   }
-}
-
-// Its packet may have been dropped while it waited.
-bool ReferenceBuffer::wanted(const Access& access) const {
-  return access.kind == Kind::scopes || packets().find(access.packet) != nullptr;
 }
 
 void ReferenceBuffer::move_lines(std::uint32_t number) {
@@ -134,7 +133,10 @@ void ReferenceBuffer::move_lines(std::uint32_t number) {
     return;
   }
   access.missing = kLines;
-  if (access.kind == Kind::write) access.bytes = encode_entry(access.entry, access.kernel);
+  if (access.kind == Kind::write) {
+    access.bytes = encode_entry(access.entry, access.kernel);
+    tables_[table_of(access.queue)].programs[access.entry] = access.kernel.object.program;
+  }
   for (std::uint32_t line = 0; line < kLines; ++line) {
     const std::uint32_t offset = line * arch::kLineBytes;
     if (access.kind == Kind::read) {
@@ -224,11 +226,19 @@ void ReferenceBuffer::reset() {
   port_free_ = 0;
 }
 
+void ReferenceBuffer::mark_codes(std::set<std::uint32_t>& used) const {
+  for (const Table& table : tables_) {
+    table.entries.mark_codes(used);
+    used.insert(table.programs.begin(), table.programs.end());
+  }
+}
+
 // Tables in memory are saved with it.
 void ReferenceBuffer::save(StateWriter& to) const {
   to.number(tables_.size());
   for (const Table& table : tables_) {
     to.flag(table.emptied);
+    for (const std::uint32_t program : table.programs) to.number(program);
     std::uint32_t valid = 0;
     for (std::uint32_t entry = 0; entry < table.entries.size(); ++entry) valid += table.entries.valid(entry) ? 1 : 0;
     to.number(valid);
@@ -245,6 +255,9 @@ void ReferenceBuffer::restore(StateReader& from) {
   if (from.number() != tables_.size()) from.bad("another number of reference state tables");
   for (Table& table : tables_) {
     table.emptied = from.flag("whether a table has been emptied");
+    for (std::uint32_t& program : table.programs) {
+      program = static_cast<std::uint32_t>(from.below(std::uint64_t{1} << 32, "an entry's program"));
+    }
     for (std::uint64_t left = from.below(table.entries.size() + std::uint64_t{1}, "the entries of a table"); left > 0;
          --left) {
       const auto entry = static_cast<std::uint32_t>(from.below(table.entries.size(), "an entry"));

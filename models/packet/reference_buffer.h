@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "common/index_pool.h"
@@ -96,6 +97,8 @@ class ReferenceBuffer final : public PipelineStage {
   void on_answer(const MemoryAnswer& answer);
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset();
+  // The programs of all entries that are there.
+  void mark_codes(std::set<std::uint32_t>& used) const;
   // While no access is under way.
   void save(StateWriter& to) const;
   void restore(StateReader& from);
@@ -124,6 +127,8 @@ class ReferenceBuffer final : public PipelineStage {
     std::uint32_t clearing = 0;         // entries that are being emptied
     std::deque<std::uint32_t> waiting;  // accesses until that is done
     std::vector<EntryTurns> turns;      // by entry
+    // By entry, the program that was last written there: the number in memory is not given to another one.
+    std::vector<std::uint32_t> programs;
   };
 
   std::uint32_t table_of(std::uint32_t queue) const { return params().table_owner == TableOwner::queue ? queue : 0; }
@@ -136,7 +141,6 @@ class ReferenceBuffer final : public PipelineStage {
   void enter_memory(std::uint32_t number);
   void begin_next(std::uint32_t table, std::uint32_t entry);
   void move_lines(std::uint32_t number);
-  bool wanted(const Access& access) const;
   void later(Cycle cycles, Event event, std::uint32_t number);
   void line_moved(const MemoryAnswer& answer);
   void cleared(const MemoryAnswer& answer);

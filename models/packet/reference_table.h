@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "arch/aql_diff.h"
@@ -40,6 +41,12 @@ class ReferenceTable {
   void store(std::uint32_t entry, const StoredKernel& kernel);
   bool valid(std::uint32_t entry) const { return entry < size() && entries_[entry].has_value(); }
   const StoredKernel& at(std::uint32_t entry) const;  // valid(entry)
+  // The programs of its entries.
+  void mark_codes(std::set<std::uint32_t>& used) const {
+    for (const auto& entry : entries_) {
+      if (entry) used.insert(entry->object.program);
+    }
+  }
   void clear() { entries_.assign(entries_.size(), std::nullopt); }
 
  private:

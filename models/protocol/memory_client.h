@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/domain.h"
@@ -38,14 +39,13 @@ class MemoryClient {
         handler_(handler),
         answer_event_(answer_event),
         send_event_(send_event),
-        physical_(space == AddressSpace::physical) {
+        space_(space) {
     out.connect<MemoryClient, &MemoryClient::on_answer, &MemoryClient::on_room>(*this);
   }
 
-  // Ranges lie within a line. `space`: physical, where a client of a subcontext's addresses reaches for the machine's
-  // own.
+  // Ranges lie within a line. `space`: where an address is none of the space that the client has its addresses in.
   void read(std::uint64_t address, std::uint32_t bytes, std::uint8_t subcontext, const Tag& tag,
-            AddressSpace space = AddressSpace::of_subcontext) {
+            std::optional<AddressSpace> space = std::nullopt) {
     MemoryRequest& request = acquire(subcontext, space);
     request.aim(tlm::TLM_READ_COMMAND, address, bytes);
     submit(request, tag);
@@ -58,7 +58,7 @@ class MemoryClient {
     submit(request, tag);
   }
   void write(std::uint64_t address, const std::uint8_t* data, std::uint32_t bytes, std::uint8_t subcontext,
-             const Tag& tag, AddressSpace space = AddressSpace::of_subcontext) {
+             const Tag& tag, std::optional<AddressSpace> space = std::nullopt) {
     MemoryRequest& request = acquire(subcontext, space);
     request.aim(tlm::TLM_WRITE_COMMAND, address, bytes);
     std::copy_n(data, bytes, request.data.begin());
@@ -141,10 +141,10 @@ class MemoryClient {
     bool sent = false;
   };
 
-  MemoryRequest& acquire(std::uint8_t subcontext, AddressSpace space = AddressSpace::of_subcontext) {
+  MemoryRequest& acquire(std::uint8_t subcontext, std::optional<AddressSpace> space = std::nullopt) {
     MemoryRequest& request = pool_.acquire();
     request.extension.subcontext = subcontext;
-    request.extension.physical = physical_ || space == AddressSpace::physical;
+    request.extension.physical = space.value_or(space_) == AddressSpace::physical;
     return request;
   }
 
@@ -206,7 +206,7 @@ class MemoryClient {
   EventHandler& handler_;
   const std::uint32_t answer_event_;
   const std::uint32_t send_event_;
-  const bool physical_;
+  const AddressSpace space_;
   RequestPool pool_;
   IndexPool<Open> open_;  // not answered
   Ring<std::uint32_t> waiting_;

@@ -95,8 +95,14 @@ void CtaControl::on_start(const protocol::CtaStartPacket& start, std::uint32_t, 
   if (cta.in_cga()) memory_.cgas.enter(start);
   if (start.code != arch::kNoCode && code_.at(start.code).program != nullptr) return run(cta, arrival);
   units_.swap.enter(cta);
+  const bool aborted = units_.faults.aborted(cta.operation);
+  if (aborted && !cta.was_saved()) {
+    cta.fate = CtaFate::refused;
+    return end_at(cta, arrival);
+  }
   units_.timed.begin(cta, arrival);
   if (!cta.was_saved()) return;
+  if (aborted) cta.fate = CtaFate::killed;
   if (warps_.empty()) warps_.resize(units_.scheduler.slots());
   units_.swap.begin_restore(cta, arrival);
 }
@@ -348,8 +354,8 @@ void CtaControl::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
   units_.faults.abort(abort.operation);
   for (std::uint32_t slot = 0; slot < ctas_.size(); ++slot) {
     const Cta& cta = std::as_const(ctas_)[slot];
-    const bool stays = cta.stage == CtaStage::running && !cta.killed() && cta.code != nullptr;
-    if (stays && cta.operation == abort.operation) kill(slot);
+    const bool runs = cta.stage == CtaStage::running && !cta.killed();
+    if (runs && cta.operation == abort.operation) kill(slot);
   }
 }
 

@@ -85,7 +85,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
       turns(context, {control, faults, memory.global}),
       queries(context, {scheduler, control, links.queries}),
       transfers(context, scheduler.slots(), view.nested, {memory.gate, memory.global, swap}),
-      timed(context, seed, code, control, links.work),
+      timed(context, seed, control, links.work),
       swap(context, view.nested, time.observation().prefix + "." + path,
            {transfers, control, windows, memory.shared, memory.l1, bulk, launches, faults, occupancy, tasks, scheduler,
             barriers, mbarriers, links.notices, timed}),

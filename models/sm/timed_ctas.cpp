@@ -18,12 +18,11 @@ constexpr double kWholeWork = 4294967296.0;  // the work of a CTA, in what is ke
 
 }  // namespace
 
-TimedCtas::TimedCtas(const UnitContext& context, std::uint64_t seed, const arch::CodeStore& codes, CtaControl& control,
+TimedCtas::TimedCtas(const UnitContext& context, std::uint64_t seed, CtaControl& control,
                      PacketSender<WorkPacket>& work)
     : SmUnit(context),
       seed_(seed),
       start_cycles_(context.time.cost(context.params.start_cycles)),
-      codes_(codes),
       control_(control),
       work_(work) {}
 

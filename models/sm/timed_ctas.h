@@ -17,7 +17,7 @@ class CtaControl;
 class TimedCtas final : private SmUnit, private EventHandler {
  public:
   // `seed`: of durations.
-  TimedCtas(const UnitContext& context, std::uint64_t seed, const arch::CodeStore& codes, CtaControl& control,
+  TimedCtas(const UnitContext& context, std::uint64_t seed, CtaControl& control,
             PacketSender<protocol::WorkPacket>& work);
   // The links to whoever works for those with demands.
   void connect(bool connected) { connected_ = connected; }
@@ -52,7 +52,6 @@ class TimedCtas final : private SmUnit, private EventHandler {
 
   const std::uint64_t seed_;
   const Cycle start_cycles_;
-  const arch::CodeStore& codes_;
   CtaControl& control_;
   PacketSender<protocol::WorkPacket>& work_;
   bool connected_ = false;

@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "arch/address_map.h"
 #include "arch/brought_code.h"
 #include "arch/byte_codec.h"
 #include "arch/kernel_object.h"
@@ -20,16 +21,16 @@ namespace {
 
 class StartChain final : public LaunchChain {
  public:
-  explicit StartChain(std::uint64_t record) : record_(record) {}
+  StartChain(std::uint64_t record, ObjectSpaces spaces) : record_(record), spaces_(std::move(spaces)) {}
 
   ChainAccess access() const override {
     switch (at_) {
       case At::read_record:
         return ChainAccess::read_of(record_);
       case At::read_object:
-        return ChainAccess::read_of(child_.kernel);
+        return ChainAccess::read_of(child_.kernel, space_.subcontext);
       case At::read_code:
-        return ChainAccess::read_of(code_.address(code_line_));
+        return ChainAccess::read_of(code_.address(code_line_), space_.subcontext);
       case At::fire:
         return ChainAccess::step_of(std::get<arch::FireSteps>(mark_).step());
       case At::enlist:
@@ -50,7 +51,7 @@ class StartChain final : public LaunchChain {
     }
     if (at_ == At::read_code) {
       code_.take(code_line_, line);
-      if (++code_line_ == code_.lines()) object_known();
+      if (++code_line_ == code_.lines()) all_known();
       return;
     }
     line_ = line;
@@ -59,9 +60,8 @@ class StartChain final : public LaunchChain {
       begin_mark();
       return;
     }
-    readable_ = child_.kernel != 0 && child_.kernel % arch::kKernelObjectBytes == 0;
-    at_ = At::read_object;
-    if (!readable_) object_known();
+    at_ = At::read_parent;
+    if (child_.mode == arch::LaunchMode::tail) parent_known(child_.context);
   }
 
   void answer_word(std::uint64_t old) override {
@@ -81,11 +81,11 @@ class StartChain final : public LaunchChain {
   void failed() override {
     if (at_ == At::read_object) {
       readable_ = false;
-      object_known();
+      all_known();
       return;
     }
     if (at_ == At::read_code) {
-      object_known();
+      all_known();
       return;
     }
     effect(AccessFailed{record_});
@@ -93,7 +93,7 @@ class StartChain final : public LaunchChain {
   }
 
  private:
-  enum class At : std::uint8_t { read_record, fire, enlist, read_object, read_code, read_parent, over };
+  enum class At : std::uint8_t { read_record, fire, enlist, read_parent, read_object, read_code, over };
 
   void begin_mark() {
     if (child_.kind == arch::RecordKind::event_record) {
@@ -128,6 +128,16 @@ class StartChain final : public LaunchChain {
     at_ = At::over;
   }
 
+  // MEM-04: the object lies in the address space of who launches, as that of a packet does.
+  void parent_known(std::uint64_t parent) {
+    parent_ = parent;
+    space_ = spaces_(parent);
+    readable_ = space_.known && child_.kernel != 0 && child_.kernel % arch::kKernelObjectBytes == 0 &&
+                !arch::in_host_window(child_.kernel);
+    at_ = At::read_object;
+    if (!readable_) all_known();
+  }
+
   // What is wrong with the object, task management says.
   void object_read() {
     arch::KernelObject object;
@@ -135,23 +145,21 @@ class StartChain final : public LaunchChain {
       code_ = arch::CodeReading(object.code);
       at_ = At::read_code;
     } else {
-      object_known();
+      all_known();
     }
   }
 
-  void object_known() {
-    at_ = At::read_parent;
-    if (child_.mode == arch::LaunchMode::tail) parent_known(child_.context);
-  }
-
-  void parent_known(std::uint64_t parent) {
-    effect(ChildRead{record_, parent, line_, object_, readable_, std::move(code_)});
+  void all_known() {
+    effect(ChildRead{record_, parent_, line_, object_, readable_, std::move(code_)});
     at_ = At::over;
   }
 
   At at_ = At::read_record;
   const std::uint64_t record_;
+  const ObjectSpaces spaces_;
   ChildRecord child_;
+  std::uint64_t parent_ = 0;
+  ObjectSpace space_;
   RecordLine line_{};
   RecordLine object_{};
   bool readable_ = true;
@@ -363,7 +371,9 @@ class ReleaseChain final : public LaunchChain {
 
 }  // namespace
 
-ChainPtr start_chain(std::uint64_t record) { return std::make_unique<StartChain>(record); }
+ChainPtr start_chain(std::uint64_t record, ObjectSpaces spaces) {
+  return std::make_unique<StartChain>(record, std::move(spaces));
+}
 
 ChainPtr prepare_chain(const arch::LaunchMemory& memory, NewRecord record, std::uint32_t task) {
   return std::make_unique<PrepareChain>(memory, std::move(record), task);

@@ -15,6 +15,16 @@ using protocol::DoneStatus;
 
 namespace {
 
+// What the host pushes it has put where it likes; a grid launches what its process can reach.
+ObjectSpaces spaces_of(const OpenTasks& tasks) {
+  return [&tasks](std::uint64_t parent) -> ObjectSpace {
+    if (arch::is_host_owner(parent)) return {true, std::nullopt};
+    const Task* task = tasks.of_record(parent);
+    if (task == nullptr) return {false, std::nullopt};
+    return {true, task->packet.subcontext};
+  };
+}
+
 // Why a child cannot run; empty: it can, with `shape`, whose subcontext is known. Block, shared and local memory are
 // those of the program; a kernel without one has as many threads as its object allows.
 std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read, const ChildRecord& child,
@@ -83,7 +93,7 @@ void ChildLauncher::start(std::uint64_t record, std::optional<Cycle> issued) {
   starting = {};
   starting.issued = issued;
   starting.arrived = now();
-  scheduler_.enter(start_chain(record));
+  scheduler_.enter(start_chain(record, spaces_of(tasks_)));
 }
 
 void ChildLauncher::queued(const protocol::ChildPacket& packet) {
@@ -117,7 +127,7 @@ void ChildLauncher::ready(const ChildReady& effect) {
     starting.pushed = queued->second.pushed;
     queued_.erase(queued);
   }
-  scheduler_.enter(start_chain(effect.record));
+  scheduler_.enter(start_chain(effect.record, spaces_of(tasks_)));
 }
 
 void ChildLauncher::read(const ChildRead& effect, bool known) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -53,13 +54,25 @@ struct ChainAccess {
   arch::MemoryStep step;
   std::uint64_t address = 0;
   const RecordLine* line = nullptr;
+  // read_line: `address` is one of its address space; none: a physical one, as all others are.
+  std::optional<std::uint8_t> subcontext;
 
-  static ChainAccess read_of(std::uint64_t address) { return {Kind::read_line, {}, address, nullptr}; }
-  static ChainAccess write_of(std::uint64_t address, const RecordLine& line) {
-    return {Kind::write_line, {}, address, &line};
+  static ChainAccess read_of(std::uint64_t address, std::optional<std::uint8_t> subcontext = std::nullopt) {
+    return {Kind::read_line, {}, address, nullptr, subcontext};
   }
-  static ChainAccess step_of(const arch::MemoryStep& step) { return {Kind::step, step, 0, nullptr}; }
+  static ChainAccess write_of(std::uint64_t address, const RecordLine& line) {
+    return {Kind::write_line, {}, address, &line, std::nullopt};
+  }
+  static ChainAccess step_of(const arch::MemoryStep& step) { return {Kind::step, step, 0, nullptr, std::nullopt}; }
 };
+
+// Where the kernel objects lie that a grid launches, with their code.
+struct ObjectSpace {
+  bool known = false;                      // false: there is no such grid, which launches nothing
+  std::optional<std::uint8_t> subcontext;  // whose address space it is; none: addresses are physical
+};
+// Of the grid with that TMD, or of what the host pushes (arch::host_owner()).
+using ObjectSpaces = std::function<ObjectSpace(std::uint64_t parent)>;
 
 // A TMD and its kernel object have been read, with code that software has brought.
 struct ChildRead {
@@ -177,7 +190,7 @@ class LaunchChain {
 using ChainPtr = std::unique_ptr<LaunchChain>;
 
 // Reads a TMD and its kernel object; or carries out what the record of an event, or a wait for one, stands for.
-ChainPtr start_chain(std::uint64_t record);
+ChainPtr start_chain(std::uint64_t record, ObjectSpaces spaces);
 // A record to be.
 struct NewRecord {
   RecordLine first{};                // the half that a launch writes

@@ -52,7 +52,7 @@ void LaunchScheduler::access(std::uint32_t slot) {
   const ChainAccess access = slots_[slot]->access();
   switch (access.kind) {
     case AccessKind::read_line:
-      memory_.read_line(access.address, slot);
+      memory_.read_line(access.address, access.subcontext, slot);
       return;
     case AccessKind::write_line:
       memory_.write_line(access.address, *access.line, slot);

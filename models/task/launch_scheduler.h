@@ -22,7 +22,8 @@ namespace heddle::task {
 // LaunchScheduler::answered() with its tag.
 class ChainMemory {
  public:
-  virtual void read_line(std::uint64_t address, std::uint32_t tag) = 0;
+  // `subcontext`: whose address space the address is one of; none: it is physical, as those of the others are.
+  virtual void read_line(std::uint64_t address, std::optional<std::uint8_t> subcontext, std::uint32_t tag) = 0;
   virtual void write_line(std::uint64_t address, const RecordLine& line, std::uint32_t tag) = 0;
   virtual void step(const arch::MemoryStep& step, std::uint32_t tag) = 0;
 

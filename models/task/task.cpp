@@ -68,6 +68,10 @@ bool OpenTasks::doomed(const Task& task) const {
   return at != nullptr;
 }
 
+void OpenTasks::mark_codes(std::set<std::uint32_t>& used) const {
+  for (const auto& [operation, task] : tasks_) used.insert(task.packet.code);
+}
+
 void OpenTasks::clear() {
   tasks_.clear();
   records_.clear();

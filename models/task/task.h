@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "arch/brought_code.h"
 #include "arch/sm_limits.h"
 #include "common/cycle.h"
 #include "protocol/host_task.h"
@@ -134,7 +136,7 @@ Task make_task(const arch::SmLimits& limits, const arch::CodeStore* codes, std::
                std::int32_t priority, const arch::KernelShape& kernel);
 
 // All tasks that have not ended: by operation, and by the TMD that they have in memory.
-class OpenTasks {
+class OpenTasks final : public arch::CodeUser {
  public:
   // References stay valid until take().
   Task& add(Task task);
@@ -155,6 +157,8 @@ class OpenTasks {
   Task take(std::uint32_t operation);
   // It, or one of those that have launched it, is to end.
   bool doomed(const Task& task) const;
+  // Of queue tasks: they are lent their programs when their queues have been found.
+  void mark_codes(std::set<std::uint32_t>& used) const override;
   void clear();
 
   // In the order of their operations.

@@ -61,7 +61,9 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
             *this, scheduler_),
       events_(timebase.observation(), tasks_, scheduler_, setup.place.memory, stat_prefix),
       launcher_(timebase, {setup.limits, setup.time, setup.place}, tasks_, *this, dispatcher_, scheduler_, rows_,
-                ports.wake, ports.grow, stat_prefix) {}
+                ports.wake, ports.grow, stat_prefix) {
+  if (place_.brought != nullptr) place_.brought->add_user(tasks_);
+}
 
 void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
   switch (packet.kind) {

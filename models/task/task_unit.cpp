@@ -82,7 +82,6 @@ void TaskUnit::on_submit(const protocol::SubmitPacket& packet, std::uint32_t) {
 }
 
 void TaskUnit::on_share(const protocol::SubcontextPacket& packet, std::uint32_t) {
-  manager_.show_subcontexts();
   note_share(packet);
   for (std::uint32_t link = 0; link < share_out.links(); ++link) share_out.send(packet, link);
 }
@@ -96,8 +95,9 @@ void TaskUnit::on_event(std::uint32_t kind, std::uint64_t argument) {
   manager_.scheduler().answered({answer.tag, answer.ok, answer.old, answer.data});
 }
 
-void TaskUnit::read_line(std::uint64_t address, std::uint32_t tag) {
-  memory_.read(address, arch::kRecordBytes, 0, tag);
+void TaskUnit::read_line(std::uint64_t address, std::optional<std::uint8_t> subcontext, std::uint32_t tag) {
+  const auto space = subcontext ? protocol::AddressSpace::of_subcontext : protocol::AddressSpace::physical;
+  memory_.read(address, arch::kRecordBytes, subcontext.value_or(0), tag, space);
 }
 
 void TaskUnit::write_line(std::uint64_t address, const RecordLine& line, std::uint32_t tag) {

@@ -61,7 +61,10 @@ class TaskUnit : public Block, private ChainMemory {
   // Called with every task of device code that cannot run.
   void on_fault(ChildLauncher::FaultSink sink) { manager_.on_fault(std::move(sink)); }
   // What task management itself keeps of a change of how the machine is shared: nobody else is told.
-  void note_share(const protocol::SubcontextPacket& packet) { manager_.dispatcher().on_share(packet); }
+  void note_share(const protocol::SubcontextPacket& packet) {
+    manager_.show_subcontexts();
+    manager_.dispatcher().on_share(packet);
+  }
   void reset() override;
   void check_idle() override;
   void collect_waits(WaitGraph& graph) const override { manager_.collect_waits(graph); }
@@ -77,7 +80,7 @@ class TaskUnit : public Block, private ChainMemory {
   void on_share(const protocol::SubcontextPacket& packet, std::uint32_t);
   void on_query(const protocol::OccupancyQueryPacket& packet, std::uint32_t) { query_out.send(packet); }
 
-  void read_line(std::uint64_t address, std::uint32_t tag) override;
+  void read_line(std::uint64_t address, std::optional<std::uint8_t> subcontext, std::uint32_t tag) override;
   void write_line(std::uint64_t address, const RecordLine& line, std::uint32_t tag) override;
   void step(const arch::MemoryStep& step, std::uint32_t tag) override;
 

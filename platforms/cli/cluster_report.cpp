@@ -71,6 +71,7 @@ json stats_of(const workload::Workload& workload, const Total& total) {
   const double count = static_cast<double>(total.count);
   return {{"operation", total.task},
           {"kernel", kernel_of(workload, total.task)},
+          {"guessed", workload.ops.at(total.task).cluster_guessed},
           {"size", total.size},
           {"cgas", total.count},
           {"unfinished", total.begun - total.count},
@@ -100,9 +101,11 @@ json stats_of(const Cluster& cluster) {
           {"ctas", ctas}};
 }
 
-// Kernels of one name, block and size of CGA in one row: a kernel may be launched thousands of times.
+// Kernels of one name, block and size of CGA in one row (of one name all are guessed, or none): a kernel may be
+// launched thousands of times.
 struct ClusterRow {
   std::string kernel;
+  bool guessed = false;     // the recording does not tell the cluster
   std::uint64_t warps = 0;  // of a CTA
   Total total;              // task: any of them
 };
@@ -116,7 +119,7 @@ class Rows {
     const std::uint64_t warps = warps_of(*workload_, task);
     const auto [entry, added] = index_.try_emplace({name, warps, size}, rows_.size());
     if (added) {
-      rows_.push_back({name, warps, {}});
+      rows_.push_back({name, workload_->ops.at(task).cluster_guessed, warps, {}});
       rows_.back().total.size = size;
     }
     return entry->second;
@@ -140,6 +143,7 @@ class Rows {
       const Total& total = row.total;
       const double count = static_cast<double>(total.count);
       rows.push_back({{"kernel", row.kernel},
+                      {"guessed", row.guessed},
                       {"size", total.size},
                       {"warps", row.warps},
                       {"cgas", total.count},

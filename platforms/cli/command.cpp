@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <iostream>
+#include <new>
 
 #include "common/error.h"
 
@@ -14,6 +15,9 @@ namespace {
 constexpr const char* kProgramUsage = R"(heddle: a model of a GPU's front end
 
   heddle run [FILE...] [options]     simulate a scenario or a recorded trace; without FILE, the shipped scenario
+  heddle sweep FILE                  run a scenario or a recording over axes: table, database and page
+  heddle compare DIR DIR...          what differs between results of runs, with limits for regressions
+  heddle test DIR                    a folder of scenarios as a regression
   heddle compile FILE -o OUT         turn kernels of a scenario into a file that software loads into a machine
   heddle import kineto|nsys|rocprof FILE -o OUT
                                      turn a recorded trace into a scenario that can be edited
@@ -25,7 +29,7 @@ constexpr const char* kProgramUsage = R"(heddle: a model of a GPU's front end
 
 `heddle COMMAND --help` tells more. Exit status: 0 all expectations met, 1 an expectation failed, or a
 device fault or rejected kernel that none expects, 2 bad input, 3 the simulated machine made no progress,
-4 internal error, 5 stopped at run.wall_limit: what is written is partial.
+4 internal error, 5 stopped at run.wall_limit or interrupted: what is written is partial.
 )";
 
 int dispatch(const std::vector<std::string>& arguments) {
@@ -36,6 +40,9 @@ int dispatch(const std::vector<std::string>& arguments) {
   const std::string& command = arguments[0];
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (command == "run") return run_command(rest);
+  if (command == "sweep") return sweep_command(rest);
+  if (command == "compare") return compare_command(rest);
+  if (command == "test") return test_command(rest);
   if (command == "compile") return compile_command(rest);
   if (command == "import") return import_command(rest);
   if (command == "occupancy") return occupancy_command(rest);
@@ -44,7 +51,8 @@ int dispatch(const std::vector<std::string>& arguments) {
     std::cout << "heddle " << HEDDLE_VERSION << '\n';
     return kSuccess;
   }
-  const std::string near = nearest(command, {"run", "compile", "import", "occupancy", "show", "version"});
+  const std::string near =
+      nearest(command, {"run", "sweep", "compare", "test", "compile", "import", "occupancy", "show", "version"});
   throw InputError(fmt::format("'{}' is not a command", command),
                    near.empty() ? "heddle --help lists the commands" : fmt::format("did you mean 'heddle {}'?", near));
 }
@@ -60,6 +68,11 @@ int run_program(const std::vector<std::string>& arguments) {
   } catch (const CheckFailed& error) {
     std::cerr << "heddle: internal error, please report it: " << error.what() << '\n';
     return kInternalError;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "heddle: this computer has not enough memory for the machine and what it is given to do\n"
+                 "  make structures smaller that were enlarged (config.yaml, --dump-config), or leave out --dump and "
+                 "--trace\n";
+    return kBadInput;
   } catch (const std::exception& error) {
     std::cerr << "heddle: internal error, please report it: " << error.what() << '\n';
     return kInternalError;

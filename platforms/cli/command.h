@@ -1,6 +1,8 @@
 // The commands of the program `heddle`, their options, and what every command says of a wrong one.
 #pragma once
 
+#include <charconv>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,7 +12,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/run_options.h"
 #include "common/error.h"
+#include "common/stats.h"
 
 namespace heddle::cli {
 
@@ -30,9 +34,16 @@ int compile_command(const std::vector<std::string>& arguments);
 int import_command(const std::vector<std::string>& arguments);
 int show_command(const std::vector<std::string>& arguments);
 int occupancy_command(const std::vector<std::string>& arguments);
+int sweep_command(const std::vector<std::string>& arguments);
+int compare_command(const std::vector<std::string>& arguments);
+int test_command(const std::vector<std::string>& arguments);
 
 // Every statistic that a run can have, as text for people or as the tables of docs/statistics.md.
 std::string statistics_list(bool markdown);
+
+// Throws InputError if an expectation or a figure of the scenario names a statistic that no run of these machines can
+// have. `built`: of machines that have not run yet.
+void check_statistics(const Inputs& inputs, const std::vector<const Stats*>& built);
 
 // The scenario of `heddle run` without a file.
 const char* default_scenario();
@@ -56,6 +67,18 @@ class CommandLine {
     return values_[option].as<T>();
   }
   std::optional<std::string> text(const char* option) const { return get<std::string>(option); }
+  // A whole number from low to high, given as text. Throws InputError for everything else.
+  template <class T>
+  std::optional<T> number(const char* option, T low, T high) const {
+    const std::optional<std::string> given = text(option);
+    if (!given) return std::nullopt;
+    T value{};
+    const auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), value);
+    if (error == std::errc() && end == given->data() + given->size() && low <= value && value <= high) return value;
+    const bool bounded = high < std::numeric_limits<T>::max();
+    bad(fmt::format("--{} {}: expected a whole number {}", option, *given,
+                    bounded ? fmt::format("from {} to {}", low, high) : fmt::format("of at least {}", low)));
+  }
   std::vector<std::string> list(const char* option) const {
     return get<std::vector<std::string>>(option).value_or(std::vector<std::string>{});
   }

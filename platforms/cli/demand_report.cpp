@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "demand/sources.h"
 #include "fluid/fluid_machine.h"
+#include "replay/csv.h"
 
 namespace heddle::cli {
 namespace {
@@ -122,24 +123,22 @@ void write_demands(const RunOutcome& outcome, const std::string& path) {
   for (std::size_t unit = 0; unit < arch::kDemandUnits; ++unit) {
     file << ',' << arch::demand_name(static_cast<DemandUnit>(unit));
   }
-  file << ",floor_ns,limit,reached,from_memory\n";
+  file << ",floor_ns,fitted_floor_ns,limit,reached,from_memory,unexplained\n";
   for (std::size_t gpu = 0; gpu < outcome.demands.size(); ++gpu) {
     const replay::RecordedDemands& demands = *outcome.demands[gpu];
     for (std::size_t op = 0; op < demands.demands().size(); ++op) {
       const std::optional<demand::KernelDemand>& its = demands.demands()[op];
       if (!its) continue;
-      std::string name = demands.workload().ops[op].kernel.name;
-      for (std::size_t at = name.find('"'); at != std::string::npos; at = name.find('"', at + 2))
-        name.insert(at, 1, '"');
-      file << fmt::format("{},{},\"{}\",{},{},{:.0f}", outcome.machines->gpus[gpu].instance, op, name,
-                          source_name(its->source), kind_name(its->estimate.kind), its->estimate.ctas);
+      file << fmt::format("{},{},{},{},{},{:.0f}", outcome.machines->gpus[gpu].instance, op,
+                          replay::csv_field(demands.workload().ops[op].kernel.name), source_name(its->source),
+                          kind_name(its->estimate.kind), its->estimate.ctas);
       for (const double amount : its->estimate.cta.amounts) file << fmt::format(",{:.6g}", amount);
       const std::size_t limit = demands.limit(op);
       const replay::RecordedDemands::Factor& factor = demands.factor(op);
       file << fmt::format(
-          ",{:.6g},{},{:.4g},{:.4g}\n", its->estimate.cta.floor_ns,
+          ",{:.6g},{:.6g},{},{:.4g},{:.4g},{:.4g}\n", its->estimate.cta.floor_ns, demands.fitted(op).floor_ns,
           limit < fluid::kResources ? fluid::resource_name(static_cast<fluid::Resource>(limit)) : "floor",
-          factor.scale > 0 ? 1 / factor.scale : 0, factor.memory);
+          factor.scale > 0 ? 1 / factor.scale : 0, factor.memory, demands.unexplained(op));
     }
   }
   file.close();

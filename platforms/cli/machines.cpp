@@ -226,6 +226,13 @@ void RunParams::describe(ParamTable<RunParams>& t) {
   t.add("wall_limit", &RunParams::wall_limit, {Unit::s, 0.0, 1e9},
         "time of this computer after which the run is stopped, and its results are partial; 0: none",
         "choice: a run that goes on is not stopped");
+  t.add("time_limit", &RunParams::time_limit, {Unit::ns, 0.0, 1e18},
+        "simulated time after which the run is stopped, and its results are partial; 0: none",
+        "choice: a run that goes on is not stopped");
+  t.add("event_limit", &RunParams::event_limit, {Unit::count, std::uint64_t{0}, kMost},
+        "events of the model after which the run is stopped, a few thousand more or less, and its results are partial; "
+        "0: none",
+        "choice: a run that goes on is not stopped");
   t.add("timeline_events", &RunParams::timeline_events, {Unit::count, std::uint64_t{0}, std::uint64_t{1'000'000'000}},
         "most events that a timeline holds; the rest is left out and counted", "choice: what a viewer opens readily");
 }
@@ -359,7 +366,7 @@ void use_demands(Fitted& fitted, const workload::Workload& workload, const gpu::
 
 Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& recorded, Fit fit,
                     const std::vector<workload::KernelCounters>& counters) {
-  Fitted fitted{workload, std::vector<bool>(workload.ops.size(), false), nullptr};
+  Fitted fitted{workload, std::vector<bool>(workload.ops.size(), false), std::nullopt, nullptr};
   const Clock clock(recorded.machine.clock);
   for (const workload::Op& op : workload.ops) {
     if (op.kind == workload::OpKind::kernel && op.recorded) check_recorded_machine(workload, op, recorded);
@@ -379,12 +386,40 @@ Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& re
   return fitted;
 }
 
+void clamp_misfits(Fitted& fitted, const Machine& machine) {
+  std::size_t resources = 0;
+  std::size_t clusters = 0;
+  std::string first;
+  workload::Workload clamped = fitted.workload;
+  for (workload::Op& op : clamped.ops) {
+    if (op.kind != workload::OpKind::kernel) continue;
+    std::string why = gpu::why_never_fits(machine.params, op.kernel);
+    if (why.empty()) continue;
+    if (first.empty()) first = why;
+    replay::fit_into(op.kernel, machine.params.sm.limits);
+    if (gpu::why_never_fits(machine.params, op.kernel).empty()) {
+      ++resources;
+      continue;
+    }
+    if (!op.kernel.cluster.any()) continue;
+    op.kernel.cluster = {};
+    ++clusters;
+  }
+  if (first.empty()) return;
+  clamped.warnings.push_back(
+      fmt::format("{} of {} kernels ask for more than an SM of {} has, and run with what it has; {} run without their clusters "
+                  "(--misfits clamp). The first: {}",
+                  resources, clamped.kernels(), machine.instance, clusters, first));
+  fitted.clamped = std::move(clamped);
+}
+
 std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Machines& machines, replay::Pace pace,
                                    bool recorded_machine, const std::optional<workload::PacketOptions>& packets,
                                    bool tmdqs) {
   std::vector<replay::Job> jobs;
   for (std::size_t i = 0; i < fitted.size(); ++i) {
-    const workload::Workload& workload = fitted[i].workload;
+    const bool clamped = !recorded_machine && fitted[i].clamped;
+    const workload::Workload& workload = clamped ? *fitted[i].clamped : fitted[i].workload;
     const Machine& machine = machines.gpus[i];
     replay::Job job;
     job.instance = machine.instance;

@@ -20,7 +20,9 @@ namespace heddle::cli {
 struct RunParams {
   std::uint64_t no_progress_events = replay::ProgressLimits{}.events;
   std::uint64_t no_progress_instructions = replay::ProgressLimits{}.instructions;
-  double wall_limit = 0;  // s
+  double wall_limit = 0;          // s
+  double time_limit = 0;          // ns
+  std::uint64_t event_limit = 0;  // 0: none, as of the others
   std::uint64_t timeline_events = 2'000'000;
 
   static void describe(ParamTable<RunParams>& t);
@@ -61,13 +63,18 @@ YAML::Node generic_machine(const workload::DeviceInfo& device);
 // A recording's workload with CTA durations fitted to the machine it was recorded on.
 struct Fitted {
   workload::Workload workload;
-  std::vector<bool> launch_bound;  // by operation: even CTAs of one cycle take longer than recorded
+  std::vector<bool> launch_bound;             // by operation: even CTAs of one cycle take longer than recorded
+  std::optional<workload::Workload> clamped;  // on the chosen machine instead: see clamp_misfits()
   std::unique_ptr<const replay::RecordedDemands> demands;  // of Fit::demand
 };
 
 // `workload` must outlive the result. `counters`: of its kernels, for Fit::demand.
 Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& recorded, Fit fit,
                     const std::vector<workload::KernelCounters>& counters = {});
+
+// Kernels that ask for more than the chosen machine has get what it has there: shared memory and registers of an SM;
+// and those whose clusters it cannot hold run without. Says so among the warnings of the workload.
+void clamp_misfits(Fitted& fitted, const Machine& machine);
 
 // The jobs of one simulation. `recorded_machine`: on the recorded machines instead of the chosen ones. `packets`: they
 // are submitted by packets; `tmdqs`: or into TMDQs.

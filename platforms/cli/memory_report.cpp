@@ -110,8 +110,15 @@ json memory_of(const RunOutcome& outcome, std::size_t gpu) {
   level("Shared memory", "wavefronts of 128 bytes, of all SMs", line * wavefronts, line * sms * clock, nullptr);
   level("L1", "sectors that loads asked for, of all SMs", arch::kSectorBytes * sectors, line * sms * clock,
         share_of(hits, sectors));
-  level("L2", "requests of SMs: reads, writes, atomics", sums.sms("global_bytes"),
-        static_cast<double>(params.l2.bandwidth) * params.l2.slices * clock, share_of(sums.slices("hits"), requests));
+  // In `lt` nothing passes links.
+  if (const double delivered = sums.one("xbar.sm_bytes"); delivered > 0) {
+    level("Crossbar to SMs", "responses with their headers, and copies of multicasts", delivered,
+          params.xbar.sm_read_bandwidth * sms * clock, nullptr);
+  }
+  level("L2",
+        "sectors that were read, written or changed for SMs, tensor memory access units, copy engines, the front end",
+        sums.owners("l2_bytes"), static_cast<double>(params.l2.bandwidth) * params.l2.slices * clock,
+        share_of(sums.slices("hits"), requests));
   level("Device memory", "reads and writes of the L2", sums.one("hbm.read_bytes") + sums.one("hbm.written_bytes"),
         params.hbm.pin_rate / 8 * pins * params.hbm.channels, nullptr);
 

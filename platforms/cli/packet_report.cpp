@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run_outcome.h"
+#include "replay/csv.h"
 
 namespace heddle::cli {
 namespace {
@@ -90,16 +91,6 @@ json page_row(const PacketRow& row) {
           {"packets", row.packets.size()},
           {"own_us", list_of(row.own)},
           {"all_us", list_of(row.all)}};
-}
-
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"') result += '"';
-    result += c;
-  }
-  return result + '"';
 }
 
 const char* type_name(arch::PacketType type) {
@@ -206,11 +197,11 @@ void write_packets(const RunOutcome& outcome, const std::string& path) {
     for (const PacketLaunch& launch : outcome.result.jobs[i].launches) {
       text +=
           fmt::format("{},{},{},{},{},{},{},{},{:#x}", outcome.machines->gpus[i].instance,
-                      quoted(workload.ops[launch.op].kernel.name), launch.op, launch.queue, launch.index,
+                      replay::csv_field(workload.ops[launch.op].kernel.name), launch.op, launch.queue, launch.index,
                       type_name(launch.type), launch.kernel, launch.kernels, static_cast<std::uint32_t>(launch.status));
       for (const double ns : launch.times) text += fmt::format(",{:.3f}", ns);
       const char* reason = launch.reason == arch::Reason::none ? "" : arch::reason_text(launch.reason);
-      text += "," + quoted(reason) + "\n";
+      text += "," + replay::csv_field(reason) + "\n";
     }
   }
   write_text(text, path);

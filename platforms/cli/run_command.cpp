@@ -1,15 +1,19 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <filesystem>
+#include <csignal>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <sstream>
 
 #include <fmt/format.h>
 
 #include "cli/bits_table.h"
 #include "cli/command.h"
 #include "cli/demand_report.h"
+#include "cli/kernel_list.h"
 #include "cli/run_outcome.h"
 #include "common/perfetto.h"
 #include "import/counter_table.h"
@@ -18,16 +22,18 @@
 
 namespace heddle::cli {
 
-namespace fs = std::filesystem;
 using replay::Pace;
 using replay::SimulationResult;
 
 namespace {
 
-// A line on a terminal that shows how far a simulation is. Nothing at all in a pipe or a file.
+constexpr std::uint32_t kProgramLanes = 32;  // of a warp
+constexpr double kFirstLine = 30;            // s: shorter simulations need none
+
+// How far a simulation is: a line on a terminal that changes; a line now and then where nobody looks at once.
 class ProgressBar {
  public:
-  // `what` stands at the beginning of the line. Off unless standard error is a terminal and `enabled`.
+  // `what` stands at the beginning of the line. Nothing at all unless `enabled`.
   ProgressBar(std::string what, bool enabled);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
@@ -37,16 +43,21 @@ class ProgressBar {
   void show(double share, double simulated_us);
 
  private:
+  std::string text(double share, double simulated_us, double seconds) const;
+
   std::string what_;
   bool on_;
+  bool terminal_;
   bool shown_ = false;
+  double next_ = kFirstLine;  // s, of a line where there is no terminal
   std::chrono::steady_clock::time_point begin_;
 };
 
-constexpr int kProgressWidth = 30;
-
 ProgressBar::ProgressBar(std::string what, bool enabled)
-    : what_(std::move(what)), on_(enabled && isatty(STDERR_FILENO) == 1), begin_(std::chrono::steady_clock::now()) {}
+    : what_(std::move(what)),
+      on_(enabled),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      begin_(std::chrono::steady_clock::now()) {}
 
 ProgressBar::~ProgressBar() {
   if (shown_) std::fputs("\r\033[K", stderr);
@@ -54,27 +65,75 @@ ProgressBar::~ProgressBar() {
 
 void ProgressBar::show(double share, double simulated_us) {
   if (!on_) return;
-  shown_ = true;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  const int full = std::clamp(static_cast<int>(share * kProgressWidth), 0, kProgressWidth);
-  const std::string line = fmt::format("\r{} [{}{}] {:3.0f} %  {} simulated, {} per second\033[K", what_,
-                                       std::string(static_cast<std::size_t>(full), '#'),
-                                       std::string(static_cast<std::size_t>(kProgressWidth - full), '.'), 100 * share,
-                                       time_text(simulated_us), time_text(simulated_us / std::max(seconds, 1e-6)));
-  std::fputs(line.c_str(), stderr);
+  if (!terminal_) {
+    if (seconds < next_) return;
+    next_ = std::max(2 * next_, seconds);
+    std::fputs((text(share, simulated_us, seconds) + "\n").c_str(), stderr);
+    return;
+  }
+  shown_ = true;
+  std::fputs(("\r" + text(share, simulated_us, seconds) + "\033[K").c_str(), stderr);
   std::fflush(stderr);
 }
 
-fs::path make_folder(const RunOptions& options, const Inputs& inputs) {
-  fs::path folder = options.out ? fs::path(*options.out) : fs::path("heddle-out") / inputs.name;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error || !fs::is_directory(folder)) {
-    throw InputError({folder.string(), 0, 0},
-                     fmt::format("cannot be used as results folder: {}", error ? error.message() : "it is a file"),
-                     "choose another with --out DIR");
+// The time left is that of operations which take as long as those that are done.
+std::string ProgressBar::text(double share, double simulated_us, double seconds) const {
+  constexpr int kWidth = 30;
+  constexpr double kLeast = 0.01;  // of the work: before, nothing can be said
+  const int full = std::clamp(static_cast<int>(share * kWidth), 0, kWidth);
+  std::string line = fmt::format("{} [{}{}] {:3.0f} %  {} simulated, {} per second", what_,
+                                 std::string(static_cast<std::size_t>(full), '#'),
+                                 std::string(static_cast<std::size_t>(kWidth - full), '.'), 100 * share,
+                                 time_text(simulated_us), time_text(simulated_us / std::max(seconds, 1e-6)));
+  if (share >= kLeast && share < 1) {
+    const double left = seconds * (1 - share) / share;
+    line += left < 100 ? fmt::format(", about {:.0f} s left", left) : fmt::format(", about {:.0f} min left", left / 60);
   }
-  return folder;
+  return line;
+}
+
+// A signal that asks the program to end (Ctrl-C): the simulation stops, and what there is of results is written. A
+// second one ends the program at once.
+class Interruption {
+ public:
+  Interruption() {
+    signal_ = 0;
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      struct sigaction action {};
+      action.sa_handler = [](int number) { signal_ = number; };
+      action.sa_flags = static_cast<int>(SA_RESETHAND);
+      sigaction(kSignals[i], &action, &earlier_[i]);
+    }
+  }
+  ~Interruption() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &earlier_[i], nullptr);
+  }
+  Interruption(const Interruption&) = delete;
+  Interruption& operator=(const Interruption&) = delete;
+
+  int number() const { return signal_; }  // 0: none came
+  std::optional<std::string> reason() const {
+    if (signal_ == 0) return std::nullopt;
+    return signal_ == SIGINT ? "by Ctrl-C (SIGINT)" : "by the signal SIGTERM";
+  }
+
+ private:
+  static constexpr std::array<int, 2> kSignals{SIGINT, SIGTERM};
+  static volatile std::sig_atomic_t signal_;  // of the process, as signals are
+  std::array<struct sigaction, 2> earlier_{};
+};
+
+volatile std::sig_atomic_t Interruption::signal_ = 0;
+
+std::vector<std::string> region_files(const Inputs& inputs) {
+  std::vector<std::string> names;
+  for (const workload::Workload& workload : inputs.workloads) {
+    for (const workload::MemoryRegion& region : workload.memory) {
+      if (region.write) names.push_back(*region.write);
+    }
+  }
+  return names;
 }
 
 SimulationResult simulate_shown(const std::vector<replay::Job>& jobs, replay::SimulationOptions options,
@@ -107,6 +166,7 @@ struct Baselines {
   std::optional<SimulationResult> same_pace;  // recorded machine, the pace of this run, if that is another
 
   bool partial() const { return recorded.partial || (same_pace && same_pace->partial); }
+  const std::string& stopped() const { return recorded.partial ? recorded.stopped : same_pace->stopped; }
 };
 
 void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitted,
@@ -156,9 +216,25 @@ std::optional<Baselines> simulate_baselines(const RunOutcome& outcome, const std
   return baselines;
 }
 
-void collect_warnings(RunOutcome& outcome, const PerfettoSink* timeline) {
+void collect_warnings(RunOutcome& outcome, const std::vector<Fitted>& fitted, const PerfettoSink* timeline) {
+  for (const Fitted& its : fitted) {
+    if (its.clamped) outcome.warnings.push_back(its.clamped->warnings.back());
+  }
   for (const workload::Workload& workload : outcome.inputs->workloads) {
     outcome.warnings.insert(outcome.warnings.end(), workload.warnings.begin(), workload.warnings.end());
+  }
+  for (std::size_t i = 0; i < outcome.inputs->workloads.size(); ++i) {
+    const Machine& machine = outcome.machines->gpus[i];
+    const std::vector<workload::Op>& ops = outcome.inputs->workloads[i].ops;
+    const std::uint32_t lanes = machine.params.sm.limits.warp_size;
+    const bool programs =
+        std::any_of(ops.begin(), ops.end(), [](const workload::Op& op) { return op.kernel.program != nullptr; });
+    if (!programs || lanes == kProgramLanes) continue;
+    outcome.warnings.push_back(
+        fmt::format("programs run in warps of {} threads, and those of {} have {}: places on SMs are counted in the "
+                    "latter, so that "
+                    "occupancy and time of programs are not those of that machine",
+                    kProgramLanes, machine.params.machine.device, lanes));
   }
   // A scenario is refused for it (packet_options).
   const auto structured = [](const workload::Workload& workload) { return has_stream_structure(workload); };
@@ -187,55 +263,96 @@ void collect_warnings(RunOutcome& outcome, const PerfettoSink* timeline) {
 }
 
 // Those that nobody expects come first.
-void print_faults(const RunOutcome& outcome) {
+void print_faults(const RunOutcome& outcome, std::ostream& out) {
   constexpr std::size_t kShown = 10;
   std::size_t shown = 0;
   for (const bool expected : {false, true}) {
     for (const Fault& fault : outcome.faults) {
       if (fault.expected != expected || shown == kShown) continue;
-      std::cout << fmt::format("  {} {}\n", expected ? "fault:  " : "FAULT:  ", fault.text);
+      out << fmt::format("  {} {}\n", expected ? "fault:  " : "FAULT:  ", fault.text);
       ++shown;
     }
   }
   if (outcome.faults.size() > shown) {
-    std::cout << fmt::format("  and {} more, listed in stats.json\n", outcome.faults.size() - shown);
+    out << fmt::format("  and {} more, listed in stats.json\n", outcome.faults.size() - shown);
   }
 }
 
 // What kernels lack between them, of a run that looks for it.
-void print_races(const RunOutcome& outcome) {
+void print_races(const RunOutcome& outcome, std::ostream& out) {
   constexpr std::size_t kShown = 10;
   for (std::size_t gpu = 0; gpu < outcome.result.jobs.size(); ++gpu) {
     const std::string& instance = outcome.machines->gpus[gpu].instance;
     const std::vector<arch::Race>& races = outcome.result.jobs[gpu].races;
     for (std::size_t i = 0; i < std::min(kShown, races.size()); ++i) {
-      std::cout << fmt::format("  RACE:    {}: {}\n", instance, races[i].text());
+      out << fmt::format("  RACE:    {}: {}\n", instance, races[i].text());
     }
     if (races.size() > kShown) {
-      std::cout << fmt::format("  and {} more, listed in stats.json\n", races.size() - kShown);
+      out << fmt::format("  and {} more, listed in stats.json\n", races.size() - kShown);
     }
   }
 }
 
-void print_outcome(const RunOutcome& outcome, const fs::path& folder) {
-  if (!outcome.options->quiet) {
-    std::cout << outcome.inputs->name << "\n\n";
+void print_expectations(const RunOutcome& outcome, bool met, std::ostream& out) {
+  for (const ExpectationResult& e : outcome.expectations) {
+    if (e.ok && !met) continue;
+    const std::string why = e.ok ? "" : (e.is_value ? ", but is " : ": ") + e.actual;
+    out << fmt::format("  {} {}{}\n", e.ok ? "met:    " : "FAILED: ", e.text, why);
+  }
+}
+
+// What makes a quiet run end with another status than 0.
+void print_failures(const RunOutcome& outcome) {
+  const bool fault =
+      std::any_of(outcome.faults.begin(), outcome.faults.end(), [](const Fault& f) { return !f.expected; });
+  std::ostringstream text;
+  print_expectations(outcome, false, text);
+  if (fault) print_faults(outcome, text);
+  print_races(outcome, text);
+  if (outcome.rejected > 0) text << fmt::format("  rejected: {} operations did not run\n", outcome.rejected);
+  if (!text.str().empty()) std::cerr << "heddle: " << outcome.inputs->name << ":\n" << text.str();
+}
+
+// In lines of at most 100 letters, at blanks.
+std::string wrapped(const std::string& text) {
+  constexpr std::size_t kWidth = 100;
+  std::string lines;
+  std::size_t width = 0;
+  std::istringstream words(text);
+  for (std::string word; words >> word; width += word.size()) {
+    if (width > 0) {
+      const bool fits = width + 1 + word.size() <= kWidth;
+      lines += fits ? ' ' : '\n';
+      width = fits ? width + 1 : 0;
+    }
+    lines += word;
+  }
+  return lines;
+}
+
+void print_outcome(const RunOutcome& outcome, const ResultsFolder& folder) {
+  if (outcome.options->quiet) {
+    print_failures(outcome);
+  } else {
+    std::cout << title_of(*outcome.inputs) << "\n";
+    if (outcome.inputs->scenario && !outcome.inputs->scenario->description.empty()) {
+      std::cout << wrapped(outcome.inputs->scenario->description) << "\n";
+    }
+    std::cout << "\n";
     std::size_t width = 0;
     const auto lines = summary_lines(outcome);
     for (const auto& [label, value] : lines) width = std::max(width, label.size());
     for (const auto& [label, value] : lines) std::cout << fmt::format("  {:<{}}  {}\n", label, width, value);
-    for (const ExpectationResult& e : outcome.expectations) {
-      const std::string why = e.ok ? "" : (e.is_value ? ", but is " : ": ") + e.actual;
-      std::cout << fmt::format("  {} {}{}\n", e.ok ? "met:    " : "FAILED: ", e.text, why);
-    }
-    print_faults(outcome);
-    print_races(outcome);
+    print_expectations(outcome, true, std::cout);
+    print_faults(outcome, std::cout);
+    print_races(outcome, std::cout);
     for (const std::string& warning : outcome.warnings) std::cout << "  note: " << warning << '\n';
     std::cout << fmt::format(
         "\nsimulated in {:.2f} s: {} CTAs and {} events per second\n", outcome.result.wall_seconds,
         with_commas(outcome.ctas / std::max(outcome.result.wall_seconds, 1e-9)),
         with_commas(static_cast<double>(outcome.result.events) / std::max(outcome.result.wall_seconds, 1e-9)));
-    std::cout << "page: " << (folder / "report.html").string() << '\n';
+    std::cout << "page: " << folder.file("report.html") << '\n';
+    if (!folder.kept().empty()) std::cout << "results of an earlier command: " << folder.kept() << '\n';
   }
   if (outcome.result.partial) std::cerr << "heddle: partial: stopped " << outcome.result.stopped << '\n';
   if (!outcome.result.progress && !outcome.wants_no_progress()) {
@@ -272,7 +389,9 @@ void write_bits(const RunOutcome& outcome, const std::string& path) {
   write_text(document.dump(1) + "\n", path);
 }
 
-int status_of(const RunOutcome& outcome) {
+int status_of(const RunOutcome& outcome, int signal) {
+  constexpr int kSignalled = 128;  // as a shell has it
+  if (signal != 0) return kSignalled + signal;
   if (outcome.result.partial) return kPartial;
   if (!outcome.result.progress) {
     const bool failed = std::any_of(outcome.expectations.begin(), outcome.expectations.end(),
@@ -301,7 +420,7 @@ int run_command(const std::vector<std::string>& arguments) {
     std::cout << run_help();
     return kSuccess;
   }
-  const Inputs inputs = load_inputs(options.files, options.device, options.lets, options.guess_clusters);
+  const Inputs inputs = load_inputs(options);
   const std::optional<workload::PacketOptions> packets = packet_options(inputs, options);
   const Machines machines = resolve_machines(inputs, options);
   if (options.dump_config) {
@@ -324,14 +443,17 @@ int run_command(const std::vector<std::string>& arguments) {
       options.counters ? import::import_counters(*options.counters) : std::vector<workload::KernelCounters>{};
   std::vector<Fitted> fitted;
   for (std::size_t i = 0; i < inputs.workloads.size(); ++i) {
-    fitted.push_back(inputs.recorded()
-                         ? fit_workload(inputs.workloads[i], machines.gpus[i].recorded, options.fit, counters)
-                         : Fitted{inputs.workloads[i], std::vector<bool>(inputs.workloads[i].ops.size()), nullptr});
+    fitted.push_back(
+        inputs.recorded()
+            ? fit_workload(inputs.workloads[i], machines.gpus[i].recorded, options.fit, counters)
+            : Fitted{inputs.workloads[i], std::vector<bool>(inputs.workloads[i].ops.size()), std::nullopt, nullptr});
+    if (options.clamp_misfits) clamp_misfits(fitted.back(), machines.gpus[i]);
   }
   for (const Fitted& its : fitted) {
     if (its.demands) outcome.demands.push_back(its.demands.get());
   }
   std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false, packets, outcome.tmdqs);
+  replay::check_jobs(jobs);
   std::vector<replay::CtaDump> ctas(options.dump_ctas ? jobs.size() : 0);
   for (std::size_t i = 0; i < ctas.size(); ++i) jobs[i].ctas = &ctas[i];
   if (inputs.scenario) {
@@ -351,19 +473,25 @@ int run_command(const std::vector<std::string>& arguments) {
   simulation.seed = outcome.seed;
   simulation.limits = {machines.run.no_progress_events, machines.run.no_progress_instructions};
   simulation.wall_limit_s = machines.run.wall_limit;
+  simulation.time_limit_ns = machines.run.time_limit;
+  simulation.event_limit = machines.run.event_limit;
   simulation.host = machines.host;
-  const fs::path folder = make_folder(options, inputs);
-  check_region_files(inputs, folder.string());
+  const Interruption interruption;
+  simulation.interrupted = [&interruption] { return interruption.reason(); };
+  ResultsFolder folder(options.out, inputs.name, options.command_line);
+  check_region_files(inputs, folder.path().string());
+  simulation.built = [&inputs](const std::vector<const Stats*>& built) { check_statistics(inputs, built); };
+  folder.begin(region_files(inputs));
   const std::optional<Baselines> baselines = simulate_baselines(outcome, fitted, simulation);
   std::unique_ptr<PerfettoSink> timeline;
   if (options.perfetto) {
-    timeline = std::make_unique<PerfettoSink>((folder / "timeline.json.gz").string(), machines.run.timeline_events);
+    timeline = std::make_unique<PerfettoSink>(folder.file("timeline.json.gz"), machines.run.timeline_events);
     simulation.timeline = timeline.get();
   }
   outcome.result = simulate_shown(jobs, simulation, inputs.name, options.quiet);
   if (baselines && baselines->partial() && outcome.complete()) {
     outcome.result.partial = true;
-    outcome.result.stopped = "while the recorded machine was simulated (run.wall_limit)";
+    outcome.result.stopped = "while the recorded machine was simulated, " + baselines->stopped();
   }
   if (timeline) timeline->close();
   if (inputs.recorded()) compare_with_recording(outcome, fitted, baselines);
@@ -371,22 +499,22 @@ int run_command(const std::vector<std::string>& arguments) {
   collect_stats(outcome);
   if (outcome.complete()) measure_figures(outcome);
   if (outcome.complete() || (!outcome.result.partial && outcome.wants_no_progress())) check_expectations(outcome);
-  collect_warnings(outcome, timeline.get());
+  collect_warnings(outcome, fitted, timeline.get());
 
-  write_text(machines.config, (folder / "config.yaml").string());
-  write_stats(outcome, (folder / "stats.json").string());
-  write_regions(outcome, folder.string());
-  if (packets) write_packets(outcome, (folder / "packets.csv").string());
-  if (options.dump_ctas) write_ctas(ctas, outcome, (folder / "ctas.csv").string());
-  if (!outcome.demands.empty()) write_demands(outcome, (folder / "demands.csv").string());
-  if (options.bits) write_bits(outcome, (folder / "bits.json").string());
-  report::write_report(folder / "report.html", report_data(outcome));
-  write_host(outcome, (folder / "host.json").string(),
-             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  write_text(machines.config, folder.file("config.yaml"));
+  write_stats(outcome, folder.file("stats.json"));
+  write_kernels(outcome, folder.file("kernels.csv"));
+  write_regions(outcome, folder.path().string());
+  if (packets) write_packets(outcome, folder.file("packets.csv"));
+  if (options.dump_ctas) write_ctas(ctas, outcome, folder.file("ctas.csv"));
+  if (!outcome.demands.empty()) write_demands(outcome, folder.file("demands.csv"));
+  if (options.bits) write_bits(outcome, folder.file("bits.json"));
+  report::write_report(folder.file("report.html"), report_data(outcome));
+  write_host(outcome, folder, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   print_outcome(outcome, folder);
   if (options.bits && !options.quiet) print_bits(outcome);
   if (outcome.unknown_statistic) throw *outcome.unknown_statistic;
-  return status_of(outcome);
+  return status_of(outcome, interruption.number());
 }
 
 }  // namespace heddle::cli

@@ -4,10 +4,13 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <limits>
+#include <map>
 #include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "import/recordings.h"
@@ -41,7 +44,7 @@ po::options_description run_options() {
       "copies hold their queue for their time (default), or the copy engines move their bytes; with --submit aql")(
       "signals", po::value<std::string>()->value_name("each|needed"),
       "every packet of kernels has fences of system scope and a completion signal (default), or only what somebody "
-      "waits for; with --submit aql")("batch", po::value<std::uint32_t>()->value_name("N"),
+      "waits for; with --submit aql")("batch", po::value<std::string>()->value_name("N"),
                                       "most kernels that are condensed together; default 64; with --submit aql")(
       "fit", po::value<std::string>()->value_name("launch|signature|demand"),
       "fit CTA durations to each recorded launch (default), or one per name, grid and block; demand: kernels of which "
@@ -49,14 +52,19 @@ po::options_description run_options() {
       "bandwidths")(
       "counters", po::value<std::string>()->value_name("FILE"),
       "what Nsight Compute (ncu --csv) or rocprofv3 (--pmc) counted of the recording's kernels; with --fit demand")(
-      "device", po::value<int>()->value_name("N"), "replay only this device of the recording")(
+      "device", po::value<std::string>()->value_name("N"), "replay only this device of the recording")(
       "guess", po::value<std::string>()->value_name("clusters|none"),
       "clusters: those that names of kernels tell, where a recording tells none (default)")(
       "no-baseline", "do not simulate the recorded machine beside a changed one")(
+      "misfits", po::value<std::string>()->value_name("refuse|clamp"),
+      "kernels of a recording that ask for more shared memory, registers or CTAs of a cluster than the chosen machine "
+      "has: refuse the run (default), or give them what it has, and say so")(
+      "limit", po::value<std::vector<std::string>>()->value_name("time=T|wall=T|events=N"),
+      "stop there, with partial results: simulated time (2ms), time of this computer (60s), events; can be repeated")(
       "timing", po::value<std::string>()->value_name("at|fast|lt"),
       "at: links, queues and decisions take their cycles (default); fast: the same, but accesses to memory reserve "
       "their way at once, without queues; lt: only work takes time, and memory what it takes where nothing else is "
-      "under way")("seed", po::value<std::uint64_t>()->value_name("N"),
+      "under way")("seed", po::value<std::string>()->value_name("N"),
                    "of everything random; default: the scenario's, or 1")(
       "trace", po::value<std::string>()->value_name("perfetto"),
       "write a timeline, timeline.json.gz, for ui.perfetto.dev")(
@@ -72,7 +80,18 @@ po::options_description run_options() {
 
 enum class FileKind { scenario, kineto, nsys, rocprof, other };
 
+// JSON is YAML too. A file of so many bytes is no recording of anything.
+bool is_scenario_in_json(const std::string& path) {
+  constexpr std::uintmax_t kMostBytes = 4U << 20U;
+  std::error_code error;
+  if (const auto bytes = std::filesystem::file_size(path, error); error || bytes > kMostBytes) return false;
+  std::ifstream file(path, std::ios::binary);
+  const nlohmann::json document = nlohmann::json::parse(file, nullptr, false);
+  return document.is_object() && document.contains("heddle") && !document.contains("traceEvents");
+}
+
 FileKind kind_of(const std::string& path) {
+  if (is_scenario_in_json(path)) return FileKind::scenario;
   if (import::looks_like_kineto(path)) return FileKind::kineto;  // throws if the file cannot be read
   if (import::looks_like_nsys(path)) return FileKind::nsys;
   if (import::looks_like_rocprof(path)) return FileKind::rocprof;
@@ -115,6 +134,19 @@ Inputs from_scenario(scenario::Scenario scenario) {
   return inputs;
 }
 
+// "time=2ms" as the parameter that it is.
+std::string setting_of(const CommandLine& line, const std::string& limit) {
+  const std::size_t equals = limit.find('=');
+  const std::string what = limit.substr(0, equals);
+  const std::map<std::string_view, std::string_view> kLimits = {
+      {"time", "run.time_limit"}, {"wall", "run.wall_limit"}, {"events", "run.event_limit"}};
+  const auto found = kLimits.find(what);
+  if (equals == std::string::npos || found == kLimits.end()) {
+    line.bad(fmt::format("--limit {}: expected time=2ms, wall=60s or events=1000000", limit));
+  }
+  return fmt::format("{}={}", found->second, limit.substr(equals + 1));
+}
+
 }  // namespace
 
 std::string run_help() {
@@ -132,21 +164,19 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.files = line.words();
   options.gpus = line.list("gpu");
   options.sets = line.list("set");
+  for (const std::string& limit : line.list("limit")) options.sets.push_back(setting_of(line, limit));
   options.lets = line.list("let");
   options.timing = line.choice<std::string>("timing", {{"at", "at"}, {"fast", "fast"}, {"lt", "lt"}});
   options.out = line.text("out");
   options.counters = line.text("counters");
-  options.seed = line.get<std::uint64_t>("seed");
-  options.device = line.get<int>("device");
+  options.seed = line.number<std::uint64_t>("seed", 0, std::numeric_limits<std::uint64_t>::max());
+  options.device = line.number<int>("device", 0, std::numeric_limits<int>::max());
   options.submit = line.choice("submit", workload::submit_ways());
   options.format = line.choice("format", workload::packet_formats());
   options.queues = line.choice("queues", workload::queue_places());
   options.copies = line.choice("copies", workload::copy_ways());
   options.signals = line.choice("signals", workload::signal_choices());
-  options.batch = line.get<std::uint32_t>("batch");
-  if (options.batch && (*options.batch == 0 || *options.batch > workload::kMaxBatch)) {
-    line.bad(fmt::format("--batch {}: expected 1 to {}", *options.batch, workload::kMaxBatch));
-  }
+  options.batch = line.number<std::uint32_t>("batch", 1, workload::kMaxBatch);
   options.pace = line.choice<replay::Pace>("pace", {{"recorded", replay::Pace::recorded}, {"asap", replay::Pace::asap}})
                      .value_or(options.pace);
   options.fit =
@@ -161,10 +191,24 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.bits = line.has("bits");
   options.dump_config = line.text("dump-config");
   options.baseline = !line.has("no-baseline");
+  options.clamp_misfits = line.choice<bool>("misfits", {{"refuse", false}, {"clamp", true}}).value_or(false);
+  for (const char* option : {"pace", "fit", "counters", "guess", "no-baseline", "misfits"}) {
+    if (line.has(option)) options.of_recordings.emplace_back(option);
+  }
   options.quiet = line.has("quiet");
   options.help = line.help();
   options.command_line = fmt::format("heddle run {}", fmt::join(arguments, " "));
   return options;
+}
+
+Inputs load_inputs(const RunOptions& options) {
+  Inputs inputs = load_inputs(options.files, options.device, options.lets, options.guess_clusters);
+  if (inputs.scenario && !options.of_recordings.empty()) {
+    throw InputError(
+        fmt::format("--{} is for recordings, and {} is a scenario", options.of_recordings.front(), inputs.name),
+        "leave it out");
+  }
+  return inputs;
 }
 
 Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device,

@@ -44,7 +44,9 @@ struct RunOptions {
   bool bits = false;
   bool baseline = true;
   bool quiet = false;
+  bool clamp_misfits = false;  // recorded kernels that ask for more than the machine has get what it has
   std::optional<std::string> dump_config;
+  std::vector<std::string> of_recordings;  // options that were given and have a meaning for recordings only
   bool help = false;
   std::string command_line;  // as the page shows it
 };
@@ -61,9 +63,16 @@ struct Inputs {
   bool recorded() const { return !scenario; }
 };
 
+// As people call it: the scenario's own name, if it has one.
+inline const std::string& title_of(const Inputs& inputs) {
+  return inputs.scenario ? inputs.scenario->name : inputs.name;
+}
+
 // Recognises files by their content. `lets`: parameters of a scenario; `guess_clusters`: those of recordings that tell
 // none, from names of kernels. Throws InputError.
 Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device,
                    const std::vector<std::string>& lets = {}, bool guess_clusters = true);
+// The same for a run. Also throws InputError for options that have no meaning for its kind of input.
+Inputs load_inputs(const RunOptions& options);
 
 }  // namespace heddle::cli

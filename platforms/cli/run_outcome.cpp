@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "cli/demand_report.h"
+#include "cli/results_folder.h"
 #include "common/error.h"
 #include "scenario/memory_region.h"
 
@@ -94,13 +95,7 @@ fs::path file_of(const MemoryRegion& region, const std::string& folder) { return
 
 InputError not_writable(const MemoryRegion& region, const fs::path& path) {
   return {region.where, fmt::format("region {}: {} cannot be written", region.name, path.string()),
-          "choose a file in a directory that exists; relative names are of the results folder"};
-}
-
-bool is_result(const fs::path& path, const fs::path& folder) {
-  constexpr std::array<const char*, 7> kResults{"stats.json", "report.html",      "host.json",  "config.yaml",
-                                                "ctas.csv",   "timeline.json.gz", "packets.csv"};
-  return std::any_of(kResults.begin(), kResults.end(), [&](const char* name) { return path == folder / name; });
+          "choose a file in a directory that exists; names are of the results folder"};
 }
 
 // Empty files stay empty, and what an earlier run has left stays as it is.
@@ -274,6 +269,7 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
   nlohmann::json document = {{"schema", kSchema},      {"input", outcome.inputs->name},
                              {"seed", outcome.seed},   {"completed", outcome.complete()},
                              {"stats", outcome.stats}, {"histograms", outcome.histograms}};
+  document["name"] = title_of(*outcome.inputs);
   document["partial"] = outcome.result.partial;
   if (!outcome.complete()) document["stopped"] = outcome.result.stopped;
   if (!outcome.result.progress) document["waits"] = told(outcome.result.waits);
@@ -316,19 +312,21 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
   write_text(document.dump(1) + "\n", path);
 }
 
-void write_host(const RunOutcome& outcome, const std::string& path, double total_seconds) {
+void write_host(const RunOutcome& outcome, const ResultsFolder& folder, double total_seconds) {
   const replay::SimulationResult& r = outcome.result;
   const double wall = std::max(r.wall_seconds, 1e-9);
   const nlohmann::json document = {{"schema", kSchema},
                                    {"version", HEDDLE_VERSION},
                                    {"command", outcome.options->command_line},
+                                   {"state", "ended"},
+                                   {"files", folder.more()},
                                    {"seconds_total", total_seconds},
                                    {"seconds_elaboration", r.elaboration_seconds},
                                    {"seconds_simulation", r.wall_seconds},
                                    {"events_per_second", static_cast<double>(r.events) / wall},
                                    {"ctas_per_second", outcome.ctas / wall},
                                    {"systemc_wakeups", r.wakeups}};
-  write_text(document.dump(1) + "\n", path);
+  write_text(document.dump(1) + "\n", folder.file("host.json"));
 }
 
 std::string with_commas(double count) {
@@ -360,9 +358,14 @@ void check_region_files(const Inputs& inputs, const std::string& folder) {
     for (const MemoryRegion& region : workload.memory) {
       if (!region.write) continue;
       const fs::path path = file_of(region, folder);
+      if (!lies_within(results, *region.write)) {
+        throw InputError(region.where,
+                         fmt::format("region {}: {} lies outside of the results folder", region.name, *region.write),
+                         "write below it; --out DIR chooses it");
+      }
       if (!can_be_written(path)) throw not_writable(region, path);
       const fs::path place = fs::weakly_canonical(path, ignored);
-      if (is_result(place, results)) {
+      if (place.parent_path() == results && ResultsFolder::is_result(place.filename().string())) {
         throw InputError(region.where,
                          fmt::format("region {}: {} is a file of the results itself", region.name, path.string()),
                          "choose another name");

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/machines.h"
+#include "cli/results_folder.h"
 #include "cli/run_options.h"
 #include "replay/comparison.h"
 #include "replay/simulation.h"
@@ -109,17 +110,17 @@ void collect_faults(RunOutcome& outcome);
 // The result of an expectation that concerns memory or faults.
 ExpectationResult check_device(const RunOutcome& outcome, const scenario::Expectation& expectation);
 
-// Before the run: that every file that a region asks for can be written into. Throws InputError if not, or if two
-// regions, or a region and the results, have the same.
+// Before the run: that every file that a region asks for lies in the folder and can be written into. Throws InputError
+// if not, or if two regions, or a region and the results, have the same.
 void check_region_files(const Inputs& inputs, const std::string& folder);
 
-// Writes the regions into their files; relative names are of the results folder. Throws InputError if one cannot be
+// Writes the regions into their files; names are of the results folder. Throws InputError if one cannot be
 // written.
 void write_regions(const RunOutcome& outcome, const std::string& folder);
 
 // Files of the results folder. Throws InputError if one cannot be written.
 void write_stats(const RunOutcome& outcome, const std::string& path);
-void write_host(const RunOutcome& outcome, const std::string& path, double total_seconds);
+void write_host(const RunOutcome& outcome, const ResultsFolder& folder, double total_seconds);
 void write_text(const std::string& text, const std::string& path);
 
 // The data of report.html (report/report_page.h).

@@ -288,7 +288,8 @@ json report_data(const RunOutcome& outcome) {
   for (const Machine& m : outcome.machines->gpus) {
     if (machines.find(m.preset) == std::string::npos) machines += (machines.empty() ? "" : ", ") + m.preset;
   }
-  data["title"] = fmt::format("{} on {}", outcome.inputs->name, machines);
+  data["title"] = fmt::format("{} on {}", title_of(*outcome.inputs), machines);
+  if (outcome.inputs->scenario) data["description"] = outcome.inputs->scenario->description;
   data["gpus"] = json::array();
   for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) data["gpus"].push_back(gpu_of(outcome, i));
   data["summary"] = json::array();

@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 #include <regex>
+#include <set>
+#include <unordered_set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -29,7 +31,8 @@ namespace po = boost::program_options;
 namespace {
 
 constexpr const char* kShowUsage =
-    R"(heddle show params [PREFIX]   every parameter: value, unit, range, description, source
+    R"(heddle show params [WORD...]  every parameter: value, unit, range, description, source; those whose path begins with
+                              the word, or that have all words in path, description or source
 heddle show presets           machines that come with the program
 heddle show tree              GPCs, CPCs, TPCs and SMs of a machine
 heddle show bits              tables, registers, queues and packets of the launch hardware in bits; --json
@@ -40,42 +43,120 @@ heddle show scenario-schema   the JSON schema of scenarios, as editors use it: d
 
   --gpu PRESET|FILE   the machine; default h100-sxm
   --set K=V           set a parameter; can be repeated
+  --assumptions       of parameters: only those whose value is an assumption, or unknown of the device
+  --against PRESET|FILE   of parameters: only those with another value there, side by side
+  --format table      of parameters: a line each
   --format text|markdown|c   of registers, statistics and steps: for people, for docs/registers.md, docs/statistics.md
                              and docs/scenario.md, or (registers) as the header for drivers
 )";
 
+// Its value is not public of the device: it is the default, which belongs to another one.
+bool is_unknown(const ParamEntry& entry, const std::vector<std::string>& unknown) {
+  return entry.origin.kind == Origin::Kind::defaults &&
+         std::any_of(unknown.begin(), unknown.end(),
+                     [&](const std::string& path) { return entry.path.compare(0, path.size(), path) == 0; });
+}
+
 // What there is to say of where a value comes from.
 std::string source_text(const ParamEntry& entry, const std::vector<std::string>& unknown) {
   const std::string source = entry.value_source.empty() ? "" : "; source: " + entry.value_source;
-  const bool of_another = entry.origin.kind == Origin::Kind::defaults &&
-                          std::any_of(unknown.begin(), unknown.end(), [&](const std::string& path) {
-                            return entry.path.compare(0, path.size(), path) == 0;
-                          });
-  return of_another ? source + "; unknown of this device" : source;
+  return is_unknown(entry, unknown) ? source + "; unknown of this device" : source;
 }
 
-void show_params(const Machines& machines, const std::string& prefix) {
+// Which parameters `heddle show params` tells, and how.
+struct ParamQuery {
+  std::vector<std::string> words;
+  bool assumptions = false;        // only those whose value no source is cited for
+  std::optional<Machine> against;  // only those that have another value there
+  bool table = false;
+};
+
+// Of one word: those whose paths begin with it; if there are none, and of several words: those that have all of them in
+// path, description or source.
+std::vector<ParamEntry> found(const std::vector<ParamEntry>& entries, const std::vector<std::string>& words) {
+  std::vector<ParamEntry> matching;
+  const auto keep = [&](auto&& wanted) {
+    std::copy_if(entries.begin(), entries.end(), std::back_inserter(matching), wanted);
+  };
+  if (words.size() <= 1) {
+    const std::string prefix = words.empty() ? "" : words.front();
+    keep([&prefix](const ParamEntry& e) { return e.path.compare(0, prefix.size(), prefix) == 0; });
+  }
+  if (!matching.empty()) return matching;
+  keep([&words](const ParamEntry& e) {
+    const std::string text = lower_case(e.path + " " + e.description + " " + e.value_source);
+    return std::all_of(words.begin(), words.end(),
+                       [&text](const std::string& word) { return text.find(lower_case(word)) != std::string::npos; });
+  });
+  return matching;
+}
+
+std::string value_of(const ParamEntry& e) {
+  const std::string unit(unit_text(e.unit));
+  return e.value_text + (unit.empty() ? "" : " " + unit);
+}
+
+std::string as_params_table(const std::vector<ParamEntry>& entries, const std::map<std::string, std::string>& there,
+                            const std::vector<std::string>& unknown) {
+  std::size_t paths = 0;
+  std::size_t values = 0;
+  for (const ParamEntry& e : entries) {
+    paths = std::max(paths, e.path.size());
+    values = std::max(values, value_of(e).size());
+  }
+  constexpr std::size_t kMostValue = 40;
+  values = std::min(values, kMostValue);
+  std::string text;
+  for (const ParamEntry& e : entries) {
+    const auto other = there.find(e.path);
+    const std::string against = other == there.end() ? "" : fmt::format("{:<{}}  ", other->second, values);
+    text += fmt::format("{:<{}}  {:<{}}  {}{}\n", e.path, paths, value_of(e), values, against,
+                        (e.value_source.empty() ? e.origin.text : e.value_source) +
+                            (is_unknown(e, unknown) ? " (unknown of this device)" : ""));
+  }
+  return text;
+}
+
+void show_params(const Machines& machines, const ParamQuery& query) {
   const std::string& preset = machines.gpus.front().preset;
   const std::vector<std::string> names = gpu::preset_names();
   const bool known = std::find(names.begin(), names.end(), preset) != names.end();
   const std::vector<std::string> unknown = known ? gpu::preset_unknown(preset) : std::vector<std::string>{};
   std::vector<ParamEntry> entries = machines.gpus.front().entries;
   entries.insert(entries.end(), machines.run_entries.begin(), machines.run_entries.end());
-  bool any = false;
-  for (const ParamEntry& e : entries) {
-    if (e.path.compare(0, prefix.size(), prefix) != 0) continue;
-    any = true;
-    const std::string unit(unit_text(e.unit));
-    std::cout << fmt::format("{} = {}{}\n    {}\n    {}; range {}; default {}\n    set by {}{}\n", e.path, e.value_text,
-                             unit.empty() ? "" : " " + unit, e.description, e.type, e.range, e.default_text,
-                             e.origin.text, source_text(e, unknown));
+  std::vector<ParamEntry> shown = found(entries, query.words);
+  if (shown.empty()) {
+    std::vector<std::string> paths;
+    for (const ParamEntry& e : entries) paths.push_back(e.path);
+    const std::string near = nearest(query.words.front(), paths);
+    throw InputError(
+        fmt::format("no parameter has '{}' in its path, description or source", fmt::join(query.words, " ")),
+        near.empty() ? "heddle show params lists them all" : fmt::format("did you mean {}?", near));
   }
-  if (any) return;
-  std::vector<std::string> paths;
-  for (const ParamEntry& e : entries) paths.push_back(e.path);
-  const std::string near = nearest(prefix, paths);
-  throw InputError(fmt::format("no parameter begins with '{}'", prefix),
-                   near.empty() ? "heddle show params lists them all" : fmt::format("did you mean {}?", near));
+  const auto leave_out = [&shown](auto&& unwanted) {
+    shown.erase(std::remove_if(shown.begin(), shown.end(), unwanted), shown.end());
+  };
+  if (query.assumptions) {
+    leave_out([&unknown](const ParamEntry& e) {
+      return e.value_source.compare(0, 10, "assumption") != 0 && !is_unknown(e, unknown);
+    });
+  }
+  std::map<std::string, std::string> there;
+  if (query.against) {
+    for (const ParamEntry& e : query.against->entries) there.emplace(e.path, value_of(e));
+    leave_out([&there](const ParamEntry& e) {
+      const auto other = there.find(e.path);
+      return other == there.end() || other->second == value_of(e);
+    });
+  }
+  if (query.table || query.against) {
+    std::cout << as_params_table(shown, there, unknown);
+    return;
+  }
+  for (const ParamEntry& e : shown) {
+    std::cout << fmt::format("{} = {}\n    {}\n    {}; range {}; default {}\n    set by {}{}\n", e.path, value_of(e),
+                             e.description, e.type, e.range, e.default_text, e.origin.text, source_text(e, unknown));
+  }
 }
 
 void show_presets() {
@@ -289,19 +370,25 @@ const Section& section_of(const std::string& path) {
   return *best;
 }
 
-// By general path.
-std::map<std::string, Description> all_statistics() {
+// Every statistic that a run can have, by general path, from a machine with all optional parts.
+struct AllStatistics {
+  std::map<std::string, Description> all;
+  std::set<std::string> built;  // those that a machine with all parts has before it runs
+};
+AllStatistics all_statistics(const std::string& gpu) {
   Machine machine =
-      resolve_machine("", {"gpu.mmu.enabled=true", "gpu.power.accounting=true", "gpu.check.races=true"}).gpus.front();
+      resolve_machine(gpu, {"gpu.mmu.enabled=true", "gpu.power.accounting=true", "gpu.check.races=true"}).gpus.front();
   replay::JobResult job;
   job.by_packets = true;
   job.observation = replay::observe_built(kInstance, machine.params);
+  AllStatistics made;
+  for (const Description& statistic : job.observation->stats.descriptions()) made.built.insert(general(statistic.path));
   publish_job(kInstance, job, job.observation->stats);
   Stats run;
   publish_run({}, run);
   replay::publish({}, "replay", run);
   publish_demands({}, "replay", run);
-  std::map<std::string, Description> result;
+  std::map<std::string, Description>& result = made.all;
   const auto add = [&result](const std::vector<Description>& statistics) {
     for (const Description& statistic : statistics) {
       const std::string path = general(statistic.path);
@@ -325,7 +412,24 @@ std::map<std::string, Description> all_statistics() {
     of_subcontexts.back().path = "gpu0.cwd.subcontext<n>.wait." + path.substr(wait.size());
   }
   add(of_subcontexts);
-  return result;
+  return made;
+}
+
+// The paths below which the values of a statistic appear in stats.json.
+std::vector<std::string> value_paths(const Description& statistic) {
+  switch (statistic.kind) {
+    case Stats::Kind::counter:
+      return {statistic.path};
+    case Stats::Kind::gauge:
+      return {statistic.path, statistic.path + ".max"};
+    case Stats::Kind::histogram:
+      break;
+  }
+  std::vector<std::string> paths;
+  for (const char* value : {".count", ".mean", ".min", ".max", ".p50", ".p95", ".p99"}) {
+    paths.push_back(statistic.path + value);
+  }
+  return paths;
 }
 
 std::string as_text(const std::vector<const Description*>& statistics) {
@@ -349,7 +453,7 @@ std::string as_table(const std::vector<const Description*>& statistics) {
 int show_command(const std::vector<std::string>& arguments) {
   po::options_description options = described_options();
   options.add_options()("gpu", po::value<std::string>())("set", po::value<std::vector<std::string>>())(
-      "format", po::value<std::string>())("json", "");
+      "format", po::value<std::string>())("json", "")("assumptions", "")("against", po::value<std::string>());
   const CommandLine line("heddle show", options, arguments);
   const std::vector<std::string>& what = line.words();
   if (line.help() || what.empty()) {
@@ -374,8 +478,13 @@ int show_command(const std::vector<std::string>& arguments) {
     return kSuccess;
   }
   if (line.has("json") && what[0] != "bits") throw InputError("--json is for bits only", "heddle show bits --json");
-  if (format)
-    throw InputError("--format is for registers and statistics only", "heddle show registers --format " + *format);
+  if (format && (what[0] != "params" || *format != "table")) {
+    throw InputError(fmt::format("heddle show {} has no format {}", what[0], *format),
+                     "registers, statistics and steps have text and markdown, params has table");
+  }
+  for (const char* option : {"assumptions", "against"}) {
+    if (line.has(option) && what[0] != "params") line.bad(fmt::format("--{} is for params", option));
+  }
   if (what[0] != "params" && what[0] != "tree" && what[0] != "bits" && what[0] != "scenario-schema") {
     const std::string near =
         nearest(what[0], {"params", "presets", "tree", "bits", "registers", "statistics", "steps", "scenario-schema"});
@@ -393,16 +502,71 @@ int show_command(const std::vector<std::string>& arguments) {
     std::cout << scenario::scenario_json_schema(gpu::preset_names(), machines.gpus.front().entries,
                                                 machines.run_entries);
   } else {
-    show_params(machines, what.size() > 1 ? what[1] : "");
+    ParamQuery query;
+    query.words.assign(what.begin() + 1, what.end());
+    query.assumptions = line.has("assumptions");
+    query.table = format.has_value();
+    if (const auto against = line.text("against")) query.against = resolve_machine(*against, {}).gpus.front();
+    show_params(machines, query);
   }
   return kSuccess;
+}
+
+namespace {
+
+// Names that a scenario's expectations and figures give statistics, with their places.
+std::vector<std::pair<std::string, SourcePos>> named_statistics(const scenario::Scenario& scenario) {
+  std::vector<std::pair<std::string, SourcePos>> names;
+  for (const scenario::Expectation& expectation : scenario.expectations) {
+    if (expectation.kind == scenario::ExpectationKind::statistic)
+      names.emplace_back(expectation.stat, expectation.where);
+  }
+  for (const scenario::Figure& figure : scenario.figures) {
+    for (const scenario::FigureInput& input : figure.inputs) {
+      if (!input.stat.empty()) names.emplace_back(input.stat, input.where);
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+void check_statistics(const Inputs& inputs, const std::vector<const Stats*>& built) {
+  if (!inputs.scenario) return;
+  const std::vector<std::pair<std::string, SourcePos>> names = named_statistics(*inputs.scenario);
+  if (names.empty()) return;
+  std::unordered_set<std::string> known;
+  for (const Stats* stats : built) {
+    for (const Description& statistic : stats->descriptions()) {
+      for (std::string& path : value_paths(statistic)) known.insert(std::move(path));
+    }
+  }
+  std::set<std::string> later;  // by general path: some come to be as the machine runs, or with the results
+  for (const auto& [path, where] : names) {
+    if (known.count(path) != 0) continue;
+    if (later.empty()) {
+      const AllStatistics statistics = all_statistics("small");  // the paths are the same, and there are few
+      for (const auto& [general_path, statistic] : statistics.all) {
+        if (statistics.built.count(general_path) != 0) continue;
+        for (std::string& value : value_paths(statistic)) later.insert(std::move(value));
+      }
+    }
+    const std::string as_of_first = std::regex_replace(general(path), std::regex("^gpu[0-9]+\\."), "gpu0.");
+    if (later.count(as_of_first) != 0) continue;
+    std::vector<std::string> candidates(known.begin(), known.end());
+    candidates.insert(candidates.end(), later.begin(), later.end());
+    std::sort(candidates.begin(), candidates.end());
+    const std::string near = nearest(path, candidates);
+    throw InputError(where, fmt::format("this run has no statistic '{}'", path),
+                     near.empty() ? "heddle show statistics lists them" : "did you mean " + near + "?");
+  }
 }
 
 // heddle show statistics: every statistic that a run can have, from the registry of a machine with all optional parts.
 
 std::string statistics_list(bool markdown) {
   std::map<const Section*, std::vector<const Description*>> by_section;
-  const std::map<std::string, Description> statistics = all_statistics();
+  const std::map<std::string, Description> statistics = all_statistics("").all;
   for (const auto& [path, statistic] : statistics) by_section[&section_of(path)].push_back(&statistic);
   std::string text;
   for (const Section& section : kSections) {

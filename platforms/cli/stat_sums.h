@@ -26,6 +26,18 @@ class StatSums {
   double sms(const std::string& name) const { return sum(sms_, name); }
   double slices(const std::string& name) const { return sum(slices_, name); }
   double one(const std::string& name) const { return value(prefix_ + name); }
+  // Over all subcontexts, by what stands behind "memory.subcontext<n>.": "l2_bytes".
+  double owners(const std::string& name) const {
+    const std::string begin = prefix_ + "memory.subcontext";
+    const std::string end = "." + name;
+    double total = 0;
+    for (const auto& [path, statistic] : stats_->items()) {
+      const bool of_owner = path.size() > begin.size() + end.size() && path.compare(0, begin.size(), begin) == 0 &&
+                            path.compare(path.size() - end.size(), end.size(), end) == 0;
+      if (of_owner) total += statistic["value"].get<double>();
+    }
+    return total;
+  }
 
  private:
   double value(const std::string& path) const {

@@ -106,7 +106,7 @@ Estimate estimate(const Work& work, const MemoryTraffic& traffic, std::string_vi
   made.ctas = std::max(1.0, ctas ? *ctas : totals.tiles > 0 ? totals.tiles : otherwise);
   const auto each = [&made](double all) { return all / made.ctas; };
   made.cta.of(work.unit) += each(totals.flops);
-  made.cta.of(DemandUnit::fp32) += each(work.fp32);
+  made.cta.of(DemandUnit::fp32) += each(2 * work.fp32);  // a lane does a multiply-add in that time
   made.cta.of(DemandUnit::sfu) += each(work.sfu);
   made.cta.of(DemandUnit::shared) = totals.staged ? each(2 * totals.fetched) : 0;
   made.cta.of(DemandUnit::l2_read) = each(totals.fetched);

@@ -11,6 +11,11 @@ namespace {
 
 constexpr double kSectorBytes = 32;  // that an access to memory moves at least
 
+// Recordings that are damaged tell shapes which nothing can compute with.
+constexpr std::int64_t kMostExtent = std::int64_t{1} << 40;
+constexpr double kMostElements = 1e15;
+constexpr long long kMostNumber = 1 << 20;  // of paddings, strides, places of an extent
+
 std::uint64_t shape_of(const Extents& extents, std::uint32_t element) {
   // FNV-1a over what tells tensors apart; extents of 1 do not, as views add and drop them.
   std::uint64_t hash = 0xCBF2'9CE4'8422'2325;
@@ -79,7 +84,12 @@ std::uint32_t element_bytes(std::string_view type) {
   return found == kTypes.end() ? 0 : found->second;
 }
 
-bool Arguments::tensor(std::size_t at) const { return at < size() && element(at) > 0; }
+bool Arguments::tensor(std::size_t at) const {
+  if (at >= size() || element(at) == 0) return false;
+  const Extents& its = extents(at);
+  const bool sane = std::all_of(its.begin(), its.end(), [](std::int64_t extent) { return extent <= kMostExtent; });
+  return sane && count(its) <= kMostElements;
+}
 
 Extents Arguments::numbers(std::size_t at) const {
   Extents read;
@@ -92,7 +102,7 @@ Extents Arguments::numbers(std::size_t at) const {
       ++text;
       continue;
     }
-    read.push_back(number);
+    if (std::llabs(number) <= kMostNumber) read.push_back(number);
     text = end;
   }
   return read;

@@ -19,14 +19,14 @@ class Arguments {
   explicit Arguments(const std::vector<workload::OperatorArgument>& arguments) : arguments_(arguments) {}
 
   std::size_t size() const { return arguments_.size(); }
-  // A tensor of a known type with a recorded shape, or one of no extents.
+  // A tensor of a known type with a recorded shape, or one of no extents; of no more than any machine could hold.
   bool tensor(std::size_t at) const;
   const Extents& extents(std::size_t at) const { return arguments_[at].extents; }
   std::uint32_t element(std::size_t at) const { return element_bytes(arguments_[at].type); }
   // Of a list of tensors.
   Arguments elements(std::size_t at) const { return Arguments(arguments_[at].elements); }
   bool list(std::size_t at) const { return at < size() && !arguments_[at].elements.empty(); }
-  // Numbers of an argument that is no tensor ("[1, 1]", "-1"); empty: none are recorded.
+  // Numbers of an argument that is no tensor ("[1, 1]", "-1"), up to 2^20; empty: none are recorded.
   Extents numbers(std::size_t at) const;
   bool is_true(std::size_t at) const { return at < size() && arguments_[at].value == "True"; }
   std::vector<std::size_t> tensors() const;  // that have elements

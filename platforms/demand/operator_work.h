@@ -56,7 +56,7 @@ struct Work {
   Kind kind = Kind::elementwise;
   arch::DemandUnit unit = arch::DemandUnit::fp32;  // of `flops`: a tensor core's, or a vector unit
   double flops = 0;
-  double fp32 = 0;  // flops beside those
+  double fp32 = 0;  // operations of a lane beside those
   double sfu = 0;   // operations
   std::vector<Operand> reads;
   std::vector<Operand> writes;

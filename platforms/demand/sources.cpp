@@ -66,13 +66,32 @@ class CounterMatch {
   std::map<Signature, std::size_t> seen_;
 };
 
-KernelDemand from_counters(const KernelCounters& counters) {
+// What was counted stands above what was estimated; the rest of an estimate stays, scaled to the CTAs that ran.
+KernelDemand count_in(const KernelCounters& counters, std::optional<KernelDemand> estimated) {
   KernelDemand made;
+  if (estimated && !estimated->proportions) {
+    made = std::move(*estimated);
+    const double part = made.estimate.ctas / static_cast<double>(counters.ctas);
+    for (double& amount : made.estimate.cta.amounts) amount *= part;
+    made.estimate.cta.bulk_read *= part;
+  } else if (estimated) {
+    made.estimate.kind = estimated->estimate.kind;
+  }
   made.source = Source::counters;
   made.estimate.ctas = static_cast<double>(counters.ctas);
-  made.estimate.cta = counters.all;
-  for (double& amount : made.estimate.cta.amounts) amount /= made.estimate.ctas;
+  for (std::size_t unit = 0; unit < arch::kDemandUnits; ++unit) {
+    if (counters.known[unit]) made.estimate.cta.amounts[unit] = counters.all.amounts[unit] / made.estimate.ctas;
+  }
   return made;
+}
+
+// Amounts of a launch that a machine could work through, and CTAs that a grid can have.
+bool plausible(const Estimate& its) {
+  constexpr double kMostAmount = 1e15;
+  constexpr double kMostCtas = 2147483647;
+  const auto& amounts = its.cta.amounts;
+  return its.ctas <= kMostCtas && its.tiles <= kMostCtas &&
+         std::all_of(amounts.begin(), amounts.end(), [&its](double each) { return each * its.ctas <= kMostAmount; });
 }
 
 }  // namespace
@@ -103,12 +122,11 @@ Demands demands_of(const Workload& workload, double l2_bytes, const std::vector<
       }
     }
     const MemoryTraffic traffic = work ? cache.use(*work) : MemoryTraffic{};
-    if (const KernelCounters* counted = match.next(op)) {
-      all[i] = from_counters(*counted);
-      if (work) all[i]->estimate.kind = work->kind;
-    } else if (work) {
-      all[i] = KernelDemand{source, estimate(*work, traffic, op.kernel.name, ctas, grid), proportions};
+    if (work) {
+      KernelDemand made{source, estimate(*work, traffic, op.kernel.name, ctas, grid), proportions};
+      if (plausible(made.estimate)) all[i] = std::move(made);
     }
+    if (const KernelCounters* counted = match.next(op)) all[i] = count_in(*counted, std::move(all[i]));
   }
   return all;
 }

@@ -16,7 +16,9 @@ DeviceTrace::DeviceTrace(const sc_core::sc_module_name& name, gpu::Gpu& gpu, Gpu
   dont_initialize();
 }
 
-DeviceTrace::~DeviceTrace() = default;
+DeviceTrace::~DeviceTrace() {
+  if (observation_.ctas == this) observation_.ctas = nullptr;
+}
 
 void DeviceTrace::trace(sc_core::sc_trace_file& file, const sc_core::sc_out<bool>& irq, const std::string& prefix) {
   if (sc_core::sc_start_of_simulation_invoked()) {

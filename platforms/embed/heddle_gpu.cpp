@@ -122,7 +122,8 @@ class Gpu::Impl final : public RegisterListener {
         machine("machine", resolved.params, seed, observation, gpu::DeviceMemory::own,
                 std::make_shared<program::CodeImage>()) {
     observation.registers = this;
-    machine.state().add("loaded", loader);
+    machine.state().add_compared("loaded", loader);
+    machine.state().on_cleared([this] { loader.memory_cleared(); });
   }
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "arch/kernel_object.h"
 #include "common/error.h"
 #include "gpu/gpu.h"
+#include "gpu/machine_state.h"
 #include "replay/device_memory.h"
 #include "scenario/scenario.h"
 
@@ -17,6 +20,19 @@ namespace heddle::embed {
 namespace {
 
 using workload::Workload;
+
+constexpr std::size_t kLongestName = 4096;
+constexpr std::uint64_t kMostKernels = std::uint64_t{1} << 20;
+
+// FNV-1a, of 64 bits.
+std::uint64_t digest_of(const std::string& file) {
+  std::uint64_t digest = 0xCBF2'9CE4'8422'2325U;
+  std::ifstream in(file, std::ios::binary);
+  for (std::istreambuf_iterator<char> byte(in), end; byte != end; ++byte) {
+    digest = (digest ^ static_cast<std::uint8_t>(*byte)) * 0x0000'0100'0000'01B3U;
+  }
+  return digest;
+}
 
 // What the loader leaves to a driver.
 void check_is_plain(const scenario::Scenario& scenario) {
@@ -53,6 +69,7 @@ std::array<std::uint32_t, 3> numbers(const arch::Dim3& extents) { return {extent
 }  // namespace
 
 Contents ScenarioLoader::load(const std::string& file, const std::string& instance) {
+  if (cleared_) begin_anew();
   const scenario::Scenario scenario = scenario::read_scenario(file);
   check_is_plain(scenario);
   const Workload& workload = scenario.workloads.front();
@@ -95,31 +112,52 @@ Contents ScenarioLoader::load(const std::string& file, const std::string& instan
     next += bytes.size();
   }
   end_ = next;
+  files_.push_back({file, digest_of(file)});
   kernels_.insert(kernels_.end(), contents.kernels.begin(), contents.kernels.end());
   return contents;
 }
 
 void ScenarioLoader::save(StateWriter& to) const {
-  to.number(kernels_.size());
+  to.below(kernels_.size(), kMostKernels, "the number of kernels that were loaded");
   for (const Kernel& kernel : kernels_) {
-    to.text(kernel.name);
+    to.text(kernel.name, kLongestName, "the length of a kernel's name");
     to.number(kernel.object);
   }
+  to.below(files_.size(), kMostKernels, "the number of files that were loaded");
+  for (const File& file : files_) to.number(file.digest);
 }
 
 void ScenarioLoader::restore(StateReader& from) {
   constexpr const char* kRemedy = "load the same files, in the same order, before it is restored";
-  constexpr std::size_t kLongestName = 4096;
-  const std::uint64_t count = from.number();
+  const std::uint64_t count = from.below(kMostKernels, "the number of kernels that were loaded");
   for (std::uint64_t i = 0; i < count && i < kernels_.size(); ++i) {
     const std::string name = from.text(kLongestName, "the length of a kernel's name");
     if (name == kernels_[i].name && from.number() == kernels_[i].object) continue;
     throw InputError(
         fmt::format("the saved device had kernel {} loaded, where this one has {}", name, kernels_[i].name), kRemedy);
   }
-  if (count == kernels_.size()) return;
-  throw InputError(fmt::format("the saved device had {} kernels loaded, and this one has {}", count, kernels_.size()),
-                   kRemedy);
+  if (count != kernels_.size()) {
+    throw InputError(fmt::format("the saved device had {} kernels loaded, and this one has {}", count, kernels_.size()),
+                     kRemedy);
+  }
+  const std::uint64_t files = from.below(kMostKernels, "the number of files that were loaded");
+  if (files != files_.size()) {
+    throw InputError(fmt::format("the saved device had {} files loaded, and this one has {}", files, files_.size()),
+                     kRemedy);
+  }
+  for (const File& file : files_) {
+    if (from.number() == file.digest) continue;
+    throw InputError(fmt::format("{} is another file than the saved device had loaded", file.name), kRemedy);
+  }
+  cleared_ = false;  // its memory follows
+}
+
+void ScenarioLoader::begin_anew() {
+  gpu_.state().forget_codes();
+  kernels_.clear();
+  files_.clear();
+  end_ = 0;
+  cleared_ = false;
 }
 
 }  // namespace heddle::embed

@@ -24,14 +24,25 @@ class ScenarioLoader final : public Saved {
   // hold, what only a driver can set up, and memory that overlaps that of the files before.
   Contents load(const std::string& file, const std::string& instance);
 
-  // Which kernels it has loaded, and where. They are the platform's to bring: restore() only compares.
+  // Nothing of what was loaded is in memory any more. A restore may bring it back; a load begins anew.
+  void memory_cleared() { cleared_ = true; }
+
+  // Which files it has loaded, and where their kernels lie. They are the platform's to bring: restore() only compares.
   void save(StateWriter& to) const override;
   void restore(StateReader& from) override;
 
  private:
+  void begin_anew();
+
   gpu::Gpu& gpu_;
   std::uint64_t end_ = 0;  // first byte behind what has been loaded
   std::vector<Kernel> kernels_;
+  struct File {
+    std::string name;
+    std::uint64_t digest = 0;  // of its bytes
+  };
+  std::vector<File> files_;
+  bool cleared_ = false;
 };
 
 }  // namespace heddle::embed

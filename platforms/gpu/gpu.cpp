@@ -52,11 +52,11 @@ constexpr std::uint32_t kApertureClient = 1;
 constexpr std::uint32_t kTaskClient = 2;
 constexpr std::uint32_t kFirstCopyClient = 3;  // then, with translation, the walkers of the MMU
 
-// A cycle is a whole number of steps of the simulation's time resolution. Whoever reads times in cycles or a frequency
-// is told how far that is from what was asked for.
 // What flows through what CTAs with demands share may be so far from their fair shares before these are found anew.
 constexpr double kShareTolerance = 0.005;
 
+// A cycle is a whole number of steps of the simulation's time resolution. Whoever reads times in cycles or a frequency
+// is told how far that is from what was asked for.
 constexpr double kClockTolerance = 2e-3;
 constexpr double kClockAstray = 5e-2;  // from there on with a warning
 
@@ -142,6 +142,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   std::size_t payloads() const;
   // What is under way, for whoever wants the machine quiet.
   std::vector<std::string> open_work();
+  void remove_codes();
 
   const GpuParams params;
   const arch::Topology topology;
@@ -235,7 +236,8 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
       copies("copy", domain, "copy", params.copy, params.machine.instances),
       fluid("demand", domain, "demand", fluid_machine(params, topology, params.machine.clock), kShareTolerance, codes),
       batch(domain, params.sm.memory.l1_latency),
-      state({params, domain, backdoor, [this] { return open_work(); }, [this] { reset(); }}) {
+      state(
+          {params, domain, backdoor, [this] { return open_work(); }, [this] { reset(); }, [this] { remove_codes(); }}) {
   report_rounding();
   brought.on_refused([prefix = observation.prefix](const std::string& what) {
     SC_REPORT_INFO("/heddle/code", fmt::format("{}: {}", prefix, what).c_str());
@@ -270,7 +272,7 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
   sharing = std::make_unique<SavedSharing>(
       SavedSharing::Sharers{task, cwd, memory.bandwidth, copies, mmu ? &mmu->mmu() : nullptr},
       [this] { return log.refused_shares().size(); });
-  state.add("programs", programs);
+  state.add_compared("programs", programs);
   state.add("code", brought);
   state.add("sharing", *sharing);
   state.add("packets", packets);
@@ -441,6 +443,7 @@ void Gpu::Blocks::reset() {
   SC_REPORT_INFO(kResetReport, fmt::format("{}: reset", domain.observation().prefix).c_str());
   log.clear();
   codes.reset();
+  brought.reset();
   if (races != nullptr) races->reset();
   domain.reset();
   domain.observation().stats.clear();
@@ -490,6 +493,14 @@ std::vector<std::string> Gpu::Blocks::open_work() {
     open.emplace_back(failed.what());
   }
   return open;
+}
+
+// The last one first: whoever adds the same again is given the same numbers.
+void Gpu::Blocks::remove_codes() {
+  const std::vector<std::uint32_t> numbers = programs.numbers();
+  for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) codes.remove(*number);
+  programs.clear();
+  fluid.forget_kernels();
 }
 
 // Events that programs have not destroyed hold their records, as other memory of a program would.
@@ -547,14 +558,14 @@ std::uint32_t Gpu::add_code(std::shared_ptr<const arch::WarpProgram> program, co
   if (!why.message.empty()) throw InputError(why.message, why.remedy);
   const std::uint32_t registers = program->registers();
   const std::uint32_t number = blocks_->codes.add(std::move(program), kernel);
-  blocks_->programs.note(number, registers);
+  blocks_->programs.note(number, registers, kernel);
   return number;
 }
 
 std::uint32_t Gpu::add_code(std::shared_ptr<const arch::Demand> demand, const arch::KernelShape& kernel) {
   blocks_->fluid.check(*demand);
   const std::uint32_t number = blocks_->codes.add(std::move(demand), kernel);
-  blocks_->programs.note(number, 0);
+  blocks_->programs.note(number, 0, kernel);
   return number;
 }
 

@@ -54,7 +54,7 @@ void MachineParams::describe(ParamTable<MachineParams>& t) {
         "GPCs of each uGPU, in order, as many uGPUs as the L2 has partitions: each owns one (CWD-46); empty: the GPU "
         "is one, and its GPCs are dealt to the partitions evenly",
         "choice: no uGPUs");
-  t.add("memory", &MachineParams::memory, {Unit::bytes, 1U << 20, std::uint64_t{1} << 40},
+  t.add("memory", &MachineParams::memory, {Unit::bytes, 1U << 20, std::uint64_t{511} << 30},
         "size of device memory, which begins at address 0", "NVIDIA: 80 GB on H100 SXM, taken as GiB");
   t.add("instances", &MachineParams::instances,
         "hard slices of the machine, each with GPCs, L2 slices with the memory channels behind them, copy engines and "

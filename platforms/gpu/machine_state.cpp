@@ -1,6 +1,8 @@
 #include "gpu/machine_state.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -34,12 +36,12 @@ std::vector<ParamEntry> entries_of(GpuParams params) {
 }  // namespace
 
 std::string MachineState::configuration() const {
-  StateWriter text;
+  StateWriter text(kConfiguration);
   const std::vector<ParamEntry> entries = entries_of(machine_.params);
-  text.number(entries.size());
+  text.below(entries.size(), kMostParameters, "the number of parameters");
   for (const ParamEntry& entry : entries) {
-    text.text(entry.path);
-    text.text(entry.value_text);
+    text.text(entry.path, kMostText, "the length of a name");
+    text.text(entry.value_text, kMostText, "the length of a value");
   }
   return text.bytes();
 }
@@ -49,18 +51,27 @@ void MachineState::compare(const std::string& saved) const {
       "restore it into a device of the same configuration: only gpu.timing and gpu.run_ahead may differ";
   StateReader from(kConfiguration, saved);
   const std::vector<ParamEntry> entries = entries_of(machine_.params);
-  if (from.below(kMostParameters, "the number of parameters") != entries.size()) {
-    throw InputError("the saved device has other parameters than this one", kRemedy);
-  }
-  for (const ParamEntry& entry : entries) {
-    const std::string path = from.text(kMostText, "the length of a name");
-    const std::string value = from.text(kMostText, "the length of a value");
-    if (path != entry.path) throw InputError(fmt::format("the saved device has a parameter {}", path), kRemedy);
-    if (value == entry.value_text) continue;
-    throw InputError(fmt::format("the saved device has {} = {}, and this one {}", path, value, entry.value_text),
-                     kRemedy);
+  std::map<std::string, std::string> theirs;
+  for (std::uint64_t left = from.below(kMostParameters, "the number of parameters"); left > 0; --left) {
+    std::string path = from.text(kMostText, "the length of a name");
+    theirs[std::move(path)] = from.text(kMostText, "the length of a value");
   }
   from.end();
+  for (const ParamEntry& entry : entries) {
+    const auto found = theirs.find(entry.path);
+    if (found == theirs.end()) {
+      throw InputError(fmt::format("this device has a parameter {}, and the saved one has none", entry.path), kRemedy);
+    }
+    if (found->second != entry.value_text) {
+      throw InputError(
+          fmt::format("the saved device has {} = {}, and this one {}", entry.path, found->second, entry.value_text),
+          kRemedy);
+    }
+    theirs.erase(found);
+  }
+  if (theirs.empty()) return;
+  throw InputError(fmt::format("the saved device has a parameter {}, and this one has none", theirs.begin()->first),
+                   kRemedy);
 }
 
 void MachineState::check_own() const {
@@ -82,11 +93,8 @@ void MachineState::save(std::ostream& out) {
   }
   StateFileWriter file(out);
   file.section(kConfiguration, configuration());
-  for (const Part& part : parts_) {
-    StateWriter state;
-    part.part.save(state);
-    file.section(part.name, state.bytes());
-  }
+  for (const Part& part : compared_) write(file, part);
+  for (const Part& part : parts_) write(file, part);
   const std::vector<std::uint64_t> pages = machine_.memory.pages();
   std::vector<std::uint8_t> bytes(kPage);
   file.begin(kMemory, pages.size() * (kAddressBytes + kPage));
@@ -107,6 +115,7 @@ void MachineState::restore(std::istream& in) {
   // A file that is none, or of another machine, changes nothing here.
   StateFileReader file(in);
   compare(file.section(kConfiguration));
+  for (const Part& part : compared_) read(file, part);
   machine_.reset();
   try {
     machine_.memory.clear();
@@ -114,16 +123,25 @@ void MachineState::restore(std::istream& in) {
   } catch (...) {
     machine_.reset();
     machine_.memory.clear();
+    for (const auto& listener : cleared_) listener();
     throw;
   }
 }
 
+void MachineState::write(StateFileWriter& file, const Part& part) const {
+  StateWriter state(fmt::format("{}, {}", machine_.domain.observation().prefix, part.name));
+  part.part.save(state);
+  file.section(part.name, state.bytes());
+}
+
+void MachineState::read(StateFileReader& file, const Part& part) {
+  StateReader state(part.name, file.section(part.name));
+  part.part.restore(state);
+  state.end();
+}
+
 void MachineState::read_all(StateFileReader& file) {
-  for (const Part& part : parts_) {
-    StateReader state(part.name, file.section(part.name));
-    part.part.restore(state);
-    state.end();
-  }
+  for (const Part& part : parts_) read(file, part);
   const std::uint64_t all = file.begin(kMemory);
   const StateReader memory(kMemory, {});
   if (all % (kAddressBytes + kPage) != 0) memory.bad("its length is not that of pages");

@@ -31,10 +31,19 @@ class MachineState {
     MemoryBackdoor& memory;
     std::function<std::vector<std::string>()> open;  // what is under way: "2 packets"; empty: it is quiet
     std::function<void()> reset;
+    std::function<void()> remove_codes;
   };
 
   explicit MachineState(Machine machine) : machine_(std::move(machine)) {}
 
+  // A part that is not the device's to restore, and has to be the same: whatever is wrong with it changes nothing. All
+  // of these come before the others.
+  void add_compared(std::string name, Saved& part) { compared_.push_back({std::move(name), part}); }
+  // Called when a restore has failed that had begun: memory holds zeros.
+  void on_cleared(std::function<void()> listener) { cleared_.push_back(std::move(listener)); }
+  // All that Gpu::add_code() was given is gone; whoever adds the same again is given the same numbers. No kernel runs,
+  // and no kernel object names one of them any more.
+  void forget_codes() { machine_.remove_codes(); }
   // A part of the state, below a name that no other one has; parts are restored in the order in which they were added.
   void add(std::string name, Saved& part) { parts_.push_back({std::move(name), part}); }
 
@@ -43,8 +52,9 @@ class MachineState {
   // it are corrupt; and if the stream does not take it.
   void save(std::ostream& out);
   // Whatever the device did before is gone, as by a reset. Throws InputError for a file that is none, of another
-  // version, or of another configuration (gpu.timing and gpu.run_ahead may differ), which change nothing of the device;
-  // and for one that is damaged behind that: the device is as after a reset then, with zeros in its memory.
+  // version, of another configuration (gpu.timing and gpu.run_ahead may differ), or of a device that has loaded
+  // something else, which change nothing of the device; and for one that is damaged behind that: the device is as after
+  // a reset then, with zeros in its memory, and can be restored from another file.
   void restore(std::istream& in);
 
  private:
@@ -56,10 +66,14 @@ class MachineState {
   std::string configuration() const;
   void compare(const std::string& saved) const;
   void check_own() const;
+  void write(StateFileWriter& file, const Part& part) const;
+  static void read(StateFileReader& file, const Part& part);
   void read_all(StateFileReader& file);
 
   const Machine machine_;
+  std::vector<Part> compared_;
   std::vector<Part> parts_;
+  std::vector<std::function<void()>> cleared_;
 };
 
 }  // namespace heddle::gpu

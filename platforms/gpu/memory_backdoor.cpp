@@ -1,6 +1,7 @@
 #include "gpu/memory_backdoor.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -87,12 +88,13 @@ std::vector<std::uint64_t> MemoryBackdoor::pages() {
     const bool newer = dirty.count(at) > 0;
     const std::uint64_t length = std::min(kPageBytes, storage.bytes() - at);
     if (!newer && storage.untouched(at, length)) continue;
-    const std::uint8_t* page = storage.look(at);
     if (newer) {
       HEDDLE_CHECK(read(at, bytes.data(), length), "a page of memory cannot be read");
-      page = bytes.data();
+    } else {
+      storage.read(at, bytes.data(), length);
     }
-    if (std::any_of(page, page + length, [](std::uint8_t byte) { return byte != 0; })) found.push_back(at);
+    const auto end = bytes.begin() + static_cast<std::ptrdiff_t>(length);
+    if (std::any_of(bytes.begin(), end, [](std::uint8_t byte) { return byte != 0; })) found.push_back(at);
   }
   return found;
 }
@@ -103,14 +105,26 @@ void MemoryBackdoor::clear() { memory_.hbm->storage().fill(0, 0, memory_.hbm->st
 bool MemoryBackdoor::direct(std::uint64_t address, std::uint8_t*& pointer, std::uint64_t& first, std::uint64_t& last) {
   if (memory_.hbm == nullptr || !memory_.map.contains(address, 1)) return false;
   memory::DirectMemory& direct = memory_.hbm->direct();
-  const memory::DirectMemory::Range page = direct.page_of(address);
-  first = page.first;
-  last = page.last;
-  for (const auto& slice : memory_.slices) {
-    if (!slice->clean_invalidate(first, last)) return false;
+  std::optional<memory::DirectMemory::Range> piece = direct.granted(address);
+  for (const std::uint64_t bytes : {direct.piece_bytes(address), memory::DirectMemory::kLeastBytes}) {
+    if (piece) break;
+    const memory::DirectMemory::Range wanted = direct.piece_of(address, bytes);
+    if (let_go(wanted.first, wanted.last)) piece = wanted;
   }
-  pointer = direct.grant(address);
+  if (!piece) return false;
+  first = piece->first;
+  last = piece->last;
+  pointer = direct.grant(*piece);
   return true;
+}
+
+bool MemoryBackdoor::let_go(std::uint64_t first, std::uint64_t last) {
+  const auto& slices = memory_.slices;
+  if (std::any_of(slices.begin(), slices.end(), [&](const auto& slice) { return slice->busy_with(first, last); })) {
+    return false;
+  }
+  return std::all_of(slices.begin(), slices.end(),
+                     [&](const auto& slice) { return slice->clean_invalidate(first, last); });
 }
 
 bool MemoryBackdoor::grants_direct() const { return memory_.hbm != nullptr; }

@@ -39,13 +39,13 @@ class MemoryBackdoor {
   // Some of these bytes, which lie in memory, are corrupt.
   bool poisoned(std::uint64_t address, std::uint64_t bytes) const;
 
-  // A pointer to bytes [first, last] around `address`, a page of them, good until `invalidate` is called with a range
-  // that touches it. False: not now (the machine works on them), or not at all (attached memory).
+  // A pointer to bytes [first, last] around `address`, a piece of memory/direct_memory.h, good until `invalidate` is
+  // called with a range that touches it. False: not now (the machine works on them), or not at all (attached memory).
   bool direct(std::uint64_t address, std::uint8_t*& pointer, std::uint64_t& first, std::uint64_t& last);
   bool grants_direct() const;  // false: direct() never succeeds
 
   // Of the GPU's own memory, as a whole.
-  static constexpr std::uint64_t kPageBytes = Storage::kPageBytes;
+  static constexpr std::uint64_t kPageBytes = 16384;
   // First bytes of the pages that hold anything but zeros, in order.
   std::vector<std::uint64_t> pages();
   // Everything is zero. Caches have to be empty.
@@ -54,6 +54,8 @@ class MemoryBackdoor {
   void on_invalidate(std::function<void(std::uint64_t first, std::uint64_t last)> invalidate);
 
  private:
+  // No slice has anything of these bytes any more. False: the machine works on them.
+  bool let_go(std::uint64_t first, std::uint64_t last);
   bool move(tlm::tlm_command command, std::uint64_t address, std::uint8_t* data, std::uint64_t bytes);
 
   MemorySystem& memory_;

@@ -10,6 +10,10 @@ using What = SubcontextPacket::What;
 
 namespace {
 
+constexpr std::uint64_t kMostChanges = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMostTpcs = std::uint64_t{1} << 16;
+constexpr const char* kChanges = "the number of changes of how the machine is shared";
+
 SubcontextPacket change_of(What what, std::uint32_t subcontext, std::uint64_t value) {
   SubcontextPacket packet;
   packet.what = what;
@@ -50,20 +54,18 @@ void SavedSharing::carry_out(const SubcontextPacket& change) {
 
 void SavedSharing::save(StateWriter& to) const {
   const std::vector<SubcontextPacket> all = changes();
-  to.number(all.size());
+  to.below(all.size(), kMostChanges, kChanges);
   for (const SubcontextPacket& change : all) {
     to.number(static_cast<std::uint64_t>(change.what));
     to.number(change.subcontext);
-    to.number(change.gpc);
-    to.number(change.tpc);
+    to.below(change.gpc, kMostTpcs, "a GPC");
+    to.below(change.tpc, kMostTpcs, "a TPC");
     to.number(change.value);
   }
 }
 
 void SavedSharing::restore(StateReader& from) {
-  constexpr std::uint64_t kMostChanges = std::uint64_t{1} << 20;
-  constexpr std::uint64_t kMostTpcs = std::uint64_t{1} << 16;
-  for (std::uint64_t left = from.below(kMostChanges, "the number of changes"); left > 0; --left) {
+  for (std::uint64_t left = from.below(kMostChanges, kChanges); left > 0; --left) {
     SubcontextPacket change;
     change.what = from.one_of<What>(static_cast<std::uint64_t>(What::instance) + 1, "a change");
     change.subcontext = static_cast<std::uint8_t>(from.below(arch::kSubcontexts, "a subcontext"));
@@ -80,20 +82,33 @@ void SavedSharing::restore(StateReader& from) {
   }
 }
 
+void SavedPrograms::note(std::uint32_t number, std::uint32_t registers, const arch::KernelShape& kernel) {
+  Program program{number,         registers,      kernel.shared_bytes, kernel.local_bytes,
+                  kernel.block.x, kernel.block.y, kernel.block.z};
+  for (const arch::Dim3& extents : kernel.cluster.extents) {
+    program.insert(program.end(), {extents.x, extents.y, extents.z});
+  }
+  programs_.push_back(std::move(program));
+}
+
+std::vector<std::uint32_t> SavedPrograms::numbers() const {
+  std::vector<std::uint32_t> numbers;
+  for (const Program& program : programs_) numbers.push_back(program.front());
+  return numbers;
+}
+
 void SavedPrograms::save(StateWriter& to) const {
   to.number(programs_.size());
-  for (const auto& [number, registers] : programs_) {
-    to.number(number);
-    to.number(registers);
+  for (const Program& program : programs_) {
+    for (const std::uint32_t value : program) to.number(value);
   }
 }
 
 void SavedPrograms::restore(StateReader& from) {
-  bool same = from.number() == programs_.size();
-  for (const auto& [number, registers] : programs_) {
-    if (!same) break;
-    same = from.number() == number;
-    same = from.number() == registers && same;
+  const std::uint64_t count = from.number();
+  bool same = count == programs_.size();
+  for (const Program& program : programs_) {
+    for (const std::uint32_t value : program) same = same && from.number() == value;
   }
   if (same) return;
   throw InputError("other programs were loaded into the saved device than into this one",

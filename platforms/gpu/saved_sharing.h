@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "arch/kernel_object.h"
 #include "common/state.h"
 #include "copy/copy_engines.h"
 #include "cwd/cwd.h"
@@ -43,16 +44,21 @@ class SavedSharing final : public Saved {
   const std::function<std::size_t()> refused_;
 };
 
-// What Gpu::add_code() has been given: the loader brings it again, and it is only compared.
+// What Gpu::add_code() has been given: the loader brings it again, and it is only compared, as far as the machine knows
+// it: numbers, registers, and the sizes of kernels.
 class SavedPrograms final : public Saved {
  public:
-  void note(std::uint32_t number, std::uint32_t registers) { programs_.emplace_back(number, registers); }
+  void note(std::uint32_t number, std::uint32_t registers, const arch::KernelShape& kernel);
+  // In the order in which they came.
+  std::vector<std::uint32_t> numbers() const;
+  void clear() { programs_.clear(); }
 
   void save(StateWriter& to) const override;
   void restore(StateReader& from) override;
 
  private:
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> programs_;  // number, registers of a thread
+  using Program = std::vector<std::uint32_t>;  // its number, and what it takes
+  std::vector<Program> programs_;
 };
 
 }  // namespace heddle::gpu

@@ -54,7 +54,10 @@ StateFileWriter::StateFileWriter(std::ostream& out) : out_(out), stream_(std::ma
 StateFileWriter::~StateFileWriter() = default;
 
 void StateFileWriter::put(const void* bytes, std::size_t count) {
-  out_.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
+  try {
+    out_.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
+  } catch (const std::ios_base::failure&) {  // the stream was told to throw; check() says it in our words
+  }
   check();
 }
 
@@ -95,6 +98,11 @@ void StateFileWriter::add(const void* bytes, std::size_t count) {
 }
 
 void StateFileWriter::section(std::string_view name, std::string_view bytes) {
+  if (bytes.size() > kMostSectionBytes) {
+    throw InputError(fmt::format("the part '{}' of the device has {} bytes, and no more than {} can be restored", name,
+                                 bytes.size(), kMostSectionBytes),
+                     "save the device while there is less in it");
+  }
   begin(name, bytes.size());
   add(bytes.data(), bytes.size());
 }
@@ -103,7 +111,10 @@ void StateFileWriter::finish() {
   add(bytes_of(0).data(), 4);
   compress(nullptr, 0, Z_FINISH);
   put(bytes_of(0).data(), 4);
-  out_.flush();  // what the stream has kept back so far has to find its place as well
+  try {
+    out_.flush();  // what the stream has kept back so far has to find its place as well
+  } catch (const std::ios_base::failure&) {
+  }
   check();
 }
 
@@ -118,17 +129,24 @@ struct StateFileReader::Stream {
   bool ended = false;  // the last byte of the compressed stream has been taken
 };
 
+// Also of a stream that was told to throw.
+bool StateFileReader::read(void* to, std::size_t count) {
+  try {
+    in_.read(static_cast<char*>(to), static_cast<std::streamsize>(count));
+  } catch (const std::ios_base::failure&) {
+    return false;
+  }
+  return static_cast<bool>(in_);
+}
+
 StateFileReader::StateFileReader(std::istream& in) : in_(in), stream_(std::make_unique<Stream>()) {
   std::array<char, 8> magic{};
   std::array<char, 4> version{};
   std::array<char, 4> zero{};
-  in_.read(magic.data(), magic.size());
-  if (!in_ || magic != kMagic) {
+  if (!read(magic.data(), magic.size()) || magic != kMagic) {
     throw InputError("this is no saved device: it does not begin with HDLSTATE", "name a file that save() has written");
   }
-  in_.read(version.data(), version.size());
-  in_.read(zero.data(), zero.size());
-  if (!in_) bad("it ends too early");
+  if (!read(version.data(), version.size()) || !read(zero.data(), zero.size())) bad("it ends too early");
   if (number_of(version) != kStateVersion) {
     throw InputError(fmt::format("the device was saved in version {} of the format, and this is version {}",
                                  number_of(version), kStateVersion),
@@ -146,12 +164,10 @@ void StateFileReader::bad(std::string_view what) {
 
 bool StateFileReader::refill() {
   std::array<char, 4> length{};
-  in_.read(length.data(), length.size());
-  if (!in_) bad("it ends too early");
+  if (!read(length.data(), length.size())) bad("it ends too early");
   const std::uint64_t bytes = number_of(length);
   if (bytes > kBlockBytes) bad("a block is too long");
-  in_.read(reinterpret_cast<char*>(stream_->block.data()), static_cast<std::streamsize>(bytes));
-  if (!in_) bad("it ends too early");
+  if (!read(stream_->block.data(), bytes)) bad("it ends too early");
   stream_->z.next_in = stream_->block.data();
   stream_->z.avail_in = static_cast<uInt>(bytes);
   return bytes > 0;

@@ -18,7 +18,8 @@
 namespace heddle::gpu {
 
 constexpr std::uint32_t kStateVersion = 1;
-constexpr std::size_t kMostSectionBytes = std::size_t{64} << 20;  // as far as it is taken into memory as a whole
+// Of a section that is taken into memory as a whole. The code of all subcontexts together is half of it.
+constexpr std::size_t kMostSectionBytes = std::size_t{2} << 30;
 
 class StateFileWriter {
  public:
@@ -58,6 +59,7 @@ class StateFileReader {
   void finish();
 
  private:
+  bool read(void* to, std::size_t count);
   bool refill();
   void take(void* to, std::size_t count);
   [[noreturn]] static void bad(std::string_view what);

@@ -17,11 +17,11 @@ constexpr std::array kNcu = {
     CounterName{"lts__t_sectors_srcunit_tex_op_write.sum", DemandUnit::l2_write, 32, 0},
     CounterName{"lts__t_sectors_op_write.sum", DemandUnit::l2_write, 32, 1},
     CounterName{"l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", DemandUnit::shared, 128, 0},
-    CounterName{"smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", DemandUnit::fp32, 1, 0},
-    CounterName{"smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", DemandUnit::fp32, 1, 0},
+    CounterName{"smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", DemandUnit::fp32, 2, 0},
+    CounterName{"smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", DemandUnit::fp32, 2, 0},
     CounterName{"smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", DemandUnit::fp32, 2, 0},
-    CounterName{"smsp__sass_thread_inst_executed_op_dadd_pred_on.sum", DemandUnit::fp64, 1, 0},
-    CounterName{"smsp__sass_thread_inst_executed_op_dmul_pred_on.sum", DemandUnit::fp64, 1, 0},
+    CounterName{"smsp__sass_thread_inst_executed_op_dadd_pred_on.sum", DemandUnit::fp64, 2, 0},
+    CounterName{"smsp__sass_thread_inst_executed_op_dmul_pred_on.sum", DemandUnit::fp64, 2, 0},
     CounterName{"smsp__sass_thread_inst_executed_op_dfma_pred_on.sum", DemandUnit::fp64, 2, 0},
     CounterName{"smsp__sass_thread_inst_executed_op_integer_pred_on.sum", DemandUnit::int32, 1, 0},
     CounterName{"smsp__inst_executed_pipe_xu.sum", DemandUnit::sfu, 32, 0},
@@ -41,12 +41,12 @@ constexpr std::array kRocprof = {
     CounterName{"TCC_READ_sum", DemandUnit::l2_read, 128, 0},
     CounterName{"TCC_WRITE_sum", DemandUnit::l2_write, 128, 0},
     CounterName{"SQ_LDS_IDX_ACTIVE", DemandUnit::shared, 128, 0},
-    CounterName{"SQ_INSTS_VALU_ADD_F32", DemandUnit::fp32, 64, 0},
-    CounterName{"SQ_INSTS_VALU_MUL_F32", DemandUnit::fp32, 64, 0},
+    CounterName{"SQ_INSTS_VALU_ADD_F32", DemandUnit::fp32, 128, 0},
+    CounterName{"SQ_INSTS_VALU_MUL_F32", DemandUnit::fp32, 128, 0},
     CounterName{"SQ_INSTS_VALU_FMA_F32", DemandUnit::fp32, 128, 0},
     CounterName{"SQ_INSTS_VALU_TRANS_F32", DemandUnit::sfu, 64, 0},
-    CounterName{"SQ_INSTS_VALU_ADD_F64", DemandUnit::fp64, 64, 0},
-    CounterName{"SQ_INSTS_VALU_MUL_F64", DemandUnit::fp64, 64, 0},
+    CounterName{"SQ_INSTS_VALU_ADD_F64", DemandUnit::fp64, 128, 0},
+    CounterName{"SQ_INSTS_VALU_MUL_F64", DemandUnit::fp64, 128, 0},
     CounterName{"SQ_INSTS_VALU_FMA_F64", DemandUnit::fp64, 128, 0},
     CounterName{"SQ_INSTS_VALU_INT32", DemandUnit::int32, 64, 0},
     CounterName{"SQ_INSTS_VALU_MFMA_MOPS_F16", DemandUnit::tensor_f16, 512, 0},
@@ -70,9 +70,7 @@ const CounterName* rocprof_counter(std::string_view name) { return find(kRocprof
 
 double unit_factor(std::string_view unit) {
   static const std::map<std::string_view, double> kUnits = {
-      {"", 1},        {"byte", 1},      {"sector", 1},    {"inst", 1},     {"Kbyte", 1e3}, {"Mbyte", 1e6},
-      {"Gbyte", 1e9}, {"Tbyte", 1e12},  {"ns", 1},        {"us", 1e3},     {"ms", 1e6},    {"s", 1e9},
-      {"nsecond", 1}, {"usecond", 1e3}, {"msecond", 1e6}, {"second", 1e9},
+      {"", 1}, {"byte", 1}, {"sector", 1}, {"inst", 1}, {"Kbyte", 1e3}, {"Mbyte", 1e6}, {"Gbyte", 1e9}, {"Tbyte", 1e12},
   };
   const auto found = kUnits.find(unit);
   return found == kUnits.end() ? 0 : found->second;

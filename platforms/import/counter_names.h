@@ -10,8 +10,9 @@ namespace heddle::import {
 struct CounterName {
   std::string_view name;
   arch::DemandUnit unit;
-  double each;  // amount for a count
-  int rank;     // of those that count the same amount, the ones of the lowest rank that are there are added up
+  double
+      each;  // amount for a count: an addition or a multiplication takes the unit as long as a multiply-add: two flops
+  int rank;  // of those that count the same amount, the ones of the lowest rank that are there are added up
 };
 
 // By its name, and null for those that nothing is made of. Nsight Compute: NVIDIA, "Nsight Compute Profiling Guide",
@@ -21,8 +22,7 @@ const CounterName* ncu_counter(std::string_view name);
 // count of matrix operations is 512 of them, an instruction has 64 lanes, a request to the L2 is a line of 128 bytes.
 const CounterName* rocprof_counter(std::string_view name);
 
-// What a value in such a unit ("Mbyte", "usecond", "ms", "inst") is multiplied by to be in bytes, nanoseconds or
-// counts. 0: no such unit.
+// What a value in such a unit ("Mbyte", "inst") is multiplied by to be in bytes or counts. 0: no such unit.
 double unit_factor(std::string_view unit);
 
 }  // namespace heddle::import

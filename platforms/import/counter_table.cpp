@@ -27,7 +27,6 @@ using workload::KernelCounters;
 constexpr std::string_view kRecordCounters =
     "Record with `ncu --csv --page raw --metrics …` or `rocprofv3 --pmc … --output-format csv`.";
 constexpr std::string_view kRecordCountersAgain = "The file is damaged or of an unknown kind: record it again.";
-constexpr std::string_view kNcuDuration = "gpu__time_duration.sum";
 
 // "1,234.5": with or without separators of thousands. None where it is no number that counts something.
 std::optional<double> amount_in(std::string_view text) {
@@ -94,7 +93,6 @@ class Launch {
     counters_.known.set(unit);
     counters_.all.amounts[unit] += amount * counter.each;
   }
-  void lasts(double ns) { counters_.duration_ns = ns; }
 
   const KernelCounters& counters() const { return counters_; }
 
@@ -169,9 +167,9 @@ class CounterReader {
     const std::optional<double> number = amount_in(value);
     if (!number) wrong(what, value, "a number of at least 0");
     const double factor = unit_factor(unit);
-    if (factor == 0) wrong(what, unit, "a unit of bytes, time or counts");
-    constexpr double kMost = 1e18;  // bytes, operations, nanoseconds
-    if (*number * factor > kMost) wrong(what, value, "less than 10^18");
+    if (factor == 0) wrong(what, unit, "a unit of bytes or counts");
+    constexpr double kMost = 1e15;  // bytes, operations: days of the fastest machine
+    if (*number * factor > kMost) wrong(what, value, "at most 10^15");
     return *number * factor;
   }
 
@@ -180,13 +178,7 @@ class CounterReader {
       Launch& its = launch(text("ID"), "Kernel Name", "Grid Size", "Block Size");
       const std::string& metric = text("Metric Name");
       const CounterName* counter = ncu_counter(metric);
-      if (counter == nullptr && metric != kNcuDuration) continue;
-      const double value = amount(metric, text("Metric Value"), text("Metric Unit"));
-      if (counter != nullptr) {
-        its.add(*counter, value);
-      } else {
-        its.lasts(value);
-      }
+      if (counter != nullptr) its.add(*counter, amount(metric, text("Metric Value"), text("Metric Unit")));
     }
   }
 
@@ -198,7 +190,6 @@ class CounterReader {
       for (const auto& [name, at] : columns_) {
         const CounterName* counter = ncu_counter(name);
         if (counter != nullptr) its.add(*counter, amount(name, csv_.fields()[at], units[at]));
-        if (name == kNcuDuration) its.lasts(amount(name, csv_.fields()[at], units[at]));
       }
     }
   }
@@ -209,11 +200,6 @@ class CounterReader {
       const std::string& name = text("Counter_Name");
       const CounterName* counter = rocprof_counter(name);
       if (counter != nullptr) its.add(*counter, amount(name, text("Counter_Value"), ""));
-      if (!has("Start_Timestamp") || !has("End_Timestamp")) continue;
-      const double start = amount("Start_Timestamp", text("Start_Timestamp"), "ns");
-      const double end = amount("End_Timestamp", text("End_Timestamp"), "ns");
-      if (end < start) wrong("End_Timestamp", text("End_Timestamp"), "a time behind Start_Timestamp");
-      its.lasts(end - start);
     }
   }
 

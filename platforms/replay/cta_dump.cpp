@@ -8,22 +8,12 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "replay/csv.h"
 
 namespace heddle::replay {
 namespace {
 
 static_assert(arch::kMaxSms <= 1U << 16U, "an SM id takes 16 bits here");
-
-// RFC 4180: quotes around what would break a line or a field, doubled inside.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
 
 }  // namespace
 

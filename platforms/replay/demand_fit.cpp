@@ -85,7 +85,6 @@ DemandFit::DemandFit(const gpu::GpuParams& machine)
   const memory::CrossbarParams& xbar = machine.xbar;
   const double ways = 2.0 * (xbar.sm_to_tpc + xbar.tpc_to_cpc + xbar.cpc_to_gpc + xbar.gpc_to_slice);
   const double hit = machine.sm.memory.l1_latency + ways + machine.l2.tag_latency + machine.l2.data_latency;
-  l2_latency_ = hit / machine.machine.clock;
   memory_latency_ = (hit + machine.l2.memory_latency) / machine.machine.clock + machine.hbm.request_latency +
                     machine.hbm.response_latency;
 }
@@ -138,8 +137,7 @@ DemandFit::Fit DemandFit::fit(const arch::KernelShape& kernel, const Demand& dem
       made.demand = with_memory(demand, made.memory);
       return made;
     }
-    made.bound = of_scale(0) > ns;
-    made.scale = made.bound ? 0 : solve(0, 1, ns, of_scale);
+    made.scale = of_scale(0) > ns ? 0 : solve(0, 1, ns, of_scale);
   }
   made.demand = scaled(demand, made.scale);
   return made;

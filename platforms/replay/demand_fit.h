@@ -27,11 +27,10 @@ class DemandFit {
   struct Fit {
     arch::Demand demand;
     // Times which all amounts are: 1 over the part of its limiting peak that it reaches; below 1: it demands less; 1
-    // where its floor explains the time.
+    // where its floor explains the time. 0: launching its CTAs alone takes longer than recorded.
     double scale = 1;
     double memory = 1;   // of what was estimated to come from memory and to go there, the part that did
     bool waits = false;  // its work is less than kWorks of the time: its floor is what was fitted
-    bool bound = false;  // launching its CTAs alone takes longer than recorded
   };
   static constexpr double kWorks = 0.2;
   static constexpr double kTrips = 32;  // to memory: what takes longer is no latency, unless there is no work at all
@@ -40,8 +39,7 @@ class DemandFit {
   // and has a longer floor; or all amounts grow: it does not reach the peak that limits it. `ns`: more than 0.
   Fit fit(const arch::KernelShape& kernel, const arch::Demand& demand, double ns) const;
 
-  // ns of an access to memory that hits the L2, and of one that does not, with nobody else under way: of floors.
-  double l2_latency() const { return l2_latency_; }
+  // ns of an access to memory that misses the L2, with nobody else under way: of floors.
   double memory_latency() const { return memory_latency_; }
 
  private:
@@ -49,7 +47,6 @@ class DemandFit {
 
   gpu::GpuParams params_;
   fluid::FluidMachine machine_;
-  double l2_latency_ = 0;
   double memory_latency_ = 0;
 };
 

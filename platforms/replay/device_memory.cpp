@@ -258,6 +258,7 @@ class Mapper {
     };
     for (const MemoryRegion& region : workload_.memory) {
       if (region.users.count(subcontext) != 0) add(region.address, region.bytes, true);  // programs append
+      if (region.contents.kind == RegionContents::Kind::kernels) add(region.address, region.bytes, false);
     }
     const arch::LaunchMemory nested = params_.nested_memory();
     if (!workload_.launched.empty() && nested.any()) {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <random>
-#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -131,14 +130,6 @@ arch::KernelShape shape_of(const Op& op, const demand::Estimate& its) {
   return shape;
 }
 
-// A library would bring a kernel that asks for no more than the machine has.
-void fit_into(arch::KernelShape& shape, const arch::SmLimits& limits) {
-  shape.shared_bytes = std::min(shape.shared_bytes, limits.max_shared_per_cta);
-  const auto warps = static_cast<std::uint32_t>((shape.block.count() + limits.warp_size - 1) / limits.warp_size);
-  const std::uint32_t most = limits.registers / std::max(1U, warps * limits.warp_size);
-  shape.registers_per_thread = std::min({shape.registers_per_thread, limits.max_registers_per_thread, most});
-}
-
 double l2_of(const gpu::GpuParams& machine) {
   // Copies of the other partition's lines take their part.
   const bool copies = machine.l2.copies == memory::L2Copies::near && machine.l2.partitions > 1;
@@ -147,12 +138,20 @@ double l2_of(const gpu::GpuParams& machine) {
 
 }  // namespace
 
+void fit_into(arch::KernelShape& shape, const arch::SmLimits& limits) {
+  shape.shared_bytes = std::min(shape.shared_bytes, limits.max_shared_per_cta);
+  const auto warps = static_cast<std::uint32_t>((shape.block.count() + limits.warp_size - 1) / limits.warp_size);
+  const std::uint32_t most = limits.registers / std::max(1U, warps * limits.warp_size);
+  shape.registers_per_thread = std::min({shape.registers_per_thread, limits.max_registers_per_thread, most});
+}
+
 RecordedDemands::RecordedDemands(const Workload& workload, const gpu::GpuParams& machine,
                                  const std::vector<workload::KernelCounters>& counters)
     : workload_(workload),
       fit_(machine),
       demands_(demand::demands_of(workload, l2_of(machine), counters)),
-      factors_(workload.ops.size()) {
+      factors_(workload.ops.size()),
+      unexplained_(workload.ops.size(), 0) {
   const std::vector<double> free = free_parts(workload, machine);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     if (!demands_[i]) continue;
@@ -167,6 +166,7 @@ RecordedDemands::RecordedDemands(const Workload& workload, const gpu::GpuParams&
       const std::uint64_t cycles = SoloKernel(machine, op.kernel, free[i]).fit(ns / clock.ns_for_cycles(1));
       ns = clock.ns_for_cycles(1) * SoloKernel(machine, op.kernel).duration(static_cast<double>(cycles));
     }
+    unexplained_[i] = 1 - duration(i, {}) / ns;
     const DemandFit::Fit made = fit_.fit(shape_of(op, its), its.cta, ns);
     factors_[i] = {made.scale, made.memory, made.waits ? std::optional(made.demand.floor_ns) : std::nullopt};
   }

@@ -14,6 +14,10 @@
 
 namespace heddle::replay {
 
+// Takes away what of shared memory and registers an SM does not have: a library would bring a kernel that asks for no
+// more than its machine has.
+void fit_into(arch::KernelShape& shape, const arch::SmLimits& limits);
+
 // Kernels of a recording with the machine that they ran on, and what they demand of it.
 class RecordedDemands {
  public:
@@ -29,6 +33,9 @@ class RecordedDemands {
   };
   // By operation: of kernels with a recording and a demand; others have the default.
   const Factor& factor(std::size_t op) const { return factors_[op]; }
+  // Part of its recorded time, alone, that what is known of its demand does not explain: 1 - modelled / recorded, below
+  // 0 where that would take longer. Nothing is fitted to that. 0: it has no recording or no demand.
+  double unexplained(std::size_t op) const { return unexplained_[op]; }
   const demand::Demands& demands() const { return demands_; }
   const workload::Workload& workload() const { return workload_; }
   const DemandFit& fit() const { return fit_; }
@@ -51,6 +58,7 @@ class RecordedDemands {
   DemandFit fit_;
   demand::Demands demands_;
   std::vector<Factor> factors_;
+  std::vector<double> unexplained_;
 };
 
 // Launches that were held back, and how far what is said of them is off.

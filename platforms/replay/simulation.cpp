@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -77,7 +78,8 @@ void check_kernels(const Job& job) {
     if (why.empty()) continue;
     throw InputError(fmt::format("kernel '{}' of {}, which programs launch, can never run on {}: {}",
                                  launched.kernel.name, job.workload->name, job.instance, why),
-                     "choose another machine with --gpu, or raise the limit: heddle show params gpu.sm.limits");
+                     "choose another machine with --gpu, or ask for less: heddle show params gpu.sm.limits tells what "
+                     "there is");
   }
   for (const workload::Op& op : job.workload->ops) {
     if (op.kind != workload::OpKind::kernel) continue;
@@ -88,7 +90,10 @@ void check_kernels(const Job& job) {
         op.kernel.cluster.any()
             ? "choose other clusters, or another machine with --gpu; heddle occupancy tells what fits, and heddle show "
               "params gpu.cwd and gpu.sm.limits what limits it"
-            : "choose another machine with --gpu, or raise the limit: heddle show params gpu.sm.limits");
+        : job.workload->format != "scenario"
+            ? "choose another machine with --gpu, or add --misfits clamp: the kernel then gets what there is"
+            : "choose another machine with --gpu, or ask for less: heddle show params gpu.sm.limits tells what there "
+              "is");
   }
 }
 
@@ -295,6 +300,20 @@ void end_without_progress(SimulationResult& result, std::string how) {
   result.stopped = std::move(how);
 }
 
+// Why the run stops here, unfinished; nothing: it goes on.
+std::optional<std::string> stopped_by(const SimulationOptions& options, double seconds, std::uint64_t events) {
+  if (options.time_limit_ns > 0 && sc_core::sc_time_stamp().to_seconds() * 1e9 >= options.time_limit_ns) {
+    return fmt::format("after {} us of simulated time (run.time_limit)", options.time_limit_ns / 1e3);
+  }
+  if (options.event_limit > 0 && events >= options.event_limit) {
+    return fmt::format("after {} events (run.event_limit)", events);
+  }
+  if (options.wall_limit_s > 0 && seconds >= options.wall_limit_s) {
+    return fmt::format("after {} s of this computer's time (run.wall_limit)", options.wall_limit_s);
+  }
+  return options.interrupted ? options.interrupted() : std::nullopt;
+}
+
 void run(const std::vector<Machine>& machines, const SimulationOptions& options, SimulationResult& result) {
   // What stops a queue, and faults, are told with the results.
   for (const char* type : {host::kQueueReport, gpu::kFaultReport, gpu::kResetReport}) {
@@ -310,7 +329,14 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
     if (!sc_core::sc_pending_activity()) {
       return end_without_progress(result, "no event is left, and operations are open");
     }
-    sc_core::sc_start(std::max(slices.next(), sc_core::sc_time_to_pending_activity()), sc_core::SC_EXIT_ON_STARVATION);
+    sc_core::sc_time step = std::max(slices.next(), sc_core::sc_time_to_pending_activity());
+    sc_core::sc_starvation_policy end = sc_core::SC_EXIT_ON_STARVATION;
+    if (options.time_limit_ns > 0) {
+      const sc_core::sc_time limit(options.time_limit_ns, sc_core::SC_NS);
+      const sc_core::sc_time left = limit - std::min(limit, sc_core::sc_time_stamp());
+      if (left < step) std::tie(step, end) = std::pair(left, sc_core::SC_RUN_TO_TIME);
+    }
+    if (step > sc_core::SC_ZERO_TIME) sc_core::sc_start(step, end);
     const ProgressWatch::Sight sight{events_of(machines), progress_of(machines)};
     slices.passed(sight.events - events);
     events = sight.events;
@@ -332,9 +358,10 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
                         "run.no_progress_instructions)",
                         millions(watch.idle(sight))));
     }
-    if (options.wall_limit_s > 0 && seconds_since(begin) >= options.wall_limit_s && !finished(machines)) {
+    if (finished(machines)) return;
+    if (std::optional<std::string> why = stopped_by(options, seconds_since(begin), events)) {
       result.partial = true;
-      result.stopped = fmt::format("after {} s of this computer's time (run.wall_limit)", options.wall_limit_s);
+      result.stopped = std::move(*why);
       return;
     }
     if (options.progress && seconds_since(shown) > 0.1) {
@@ -400,17 +427,26 @@ std::unique_ptr<GpuObservation> observe_built(const std::string& instance, const
   return observation;
 }
 
-SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions& options) {
+void check_jobs(const std::vector<Job>& jobs) {
   for (const Job& job : jobs) {
     check_kernels(job);
     check_launches(job);
   }
+}
+
+SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions& options) {
+  check_jobs(jobs);
   const auto begin = std::chrono::steady_clock::now();
   const Context context;
   SimulationResult result;
   std::vector<Machine> machines;
   PacketJobs packet_jobs(jobs, options);
   for (const Job& job : jobs) machines.push_back(build(job, options, packet_jobs));
+  if (options.built) {
+    std::vector<const Stats*> built;
+    for (const Machine& m : machines) built.push_back(&m.observation->stats);
+    options.built(built);
+  }
   for (const Machine& m : machines) m.submitter->start();
   result.elaboration_seconds = seconds_since(begin);
 

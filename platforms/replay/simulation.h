@@ -45,7 +45,14 @@ struct ProgressLimits {
 struct SimulationOptions {
   std::uint64_t seed = 1;
   ProgressLimits limits;
-  double wall_limit_s = 0;  // of this computer's time, after which the run is stopped; 0: none
+  // Where the run is stopped, its results partial; 0: nowhere.
+  double wall_limit_s = 0;        // of this computer's time
+  double time_limit_ns = 0;       // of simulated time
+  std::uint64_t event_limit = 0;  // events of the model: looked at now and then, so that some more are executed
+  // Called now and then: a reason to stop, or nothing.
+  std::function<std::optional<std::string>()> interrupted;
+  // Called once the machines are built, before anything runs. What it throws ends the simulation.
+  std::function<void(const std::vector<const Stats*>&)> built;
   TimelineSink* timeline = nullptr;
   SubmissionParams host;  // of jobs that are submitted by packets: they share its memory
   // Called now and then with simulated time and the share of operations that are done (0 … 1).
@@ -82,7 +89,7 @@ struct JobResult {
 struct SimulationResult {
   std::vector<JobResult> jobs;
   bool progress = true;            // false: the run ended without progress
-  bool partial = false;            // it was stopped at the limit of wall time
+  bool partial = false;            // it was stopped at a limit, or interrupted
   std::string stopped;             // without progress, or partial: how ("no event is left", …)
   std::vector<std::string> waits;  // without progress: the chain of waits
   double sim_time_ns = 0;          // time of the last event
@@ -94,9 +101,12 @@ struct SimulationResult {
   double elaboration_seconds = 0;
 };
 
-// In a simulation context of its own. Throws InputError, before anything is simulated, if a kernel or its clusters can
-// never run on their machine: naming the kernel, the resource, the domain and the machine; and if a load or a TPC
-// switch concerns something that the machine does not have.
+// Throws InputError if a kernel or its clusters can never run on their machine, naming the kernel, the resource, the
+// domain and the machine.
+void check_jobs(const std::vector<Job>& jobs);
+
+// In a simulation context of its own. Throws InputError, before anything is simulated, as check_jobs() does, and if a
+// load or a TPC switch concerns something that the machine does not have.
 SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions& options);
 
 // What a machine shows of itself before anything has run on it: all its statistics. Throws InputError if its parameters

@@ -73,13 +73,13 @@ std::string title_of(const nlohmann::json& data) {
 
 }  // namespace
 
-std::string report_html(const nlohmann::json& data) {
+std::string page_html(std::string_view name, const nlohmann::json& data) {
   if (!data.is_object()) {
     throw InputError("the data of a report must be a JSON object, not " + std::string(data.type_name()),
                      "give the report.json of a run");
   }
   std::string page;
-  append_resource(page, "page.html");
+  append_resource(page, name);
 
   // @@title@@, @@data@@ and @@file NAME@@ in the template are replaced in one pass: what is put in is not looked at
   // again.
@@ -89,7 +89,7 @@ std::string report_html(const nlohmann::json& data) {
     const std::size_t open = rest.find(kMarker);
     if (open == std::string_view::npos) break;
     const std::size_t close = rest.find(kMarker, open + kMarker.size());
-    HEDDLE_CHECK(close != std::string_view::npos, "page.html has a marker without an end");
+    HEDDLE_CHECK(close != std::string_view::npos, std::string(name) + " has a marker without an end");
     const std::string_view what = rest.substr(open + kMarker.size(), close - open - kMarker.size());
     out += rest.substr(0, open);
     rest.remove_prefix(close + kMarker.size());
@@ -99,7 +99,8 @@ std::string report_html(const nlohmann::json& data) {
     } else if (what == "data") {
       out += script_json(data);
     } else {
-      HEDDLE_CHECK(what.substr(0, kFile.size()) == kFile, "page.html has an unknown marker: " + std::string(what));
+      HEDDLE_CHECK(what.substr(0, kFile.size()) == kFile,
+                   std::string(name) + " has an unknown marker: " + std::string(what));
       append_resource(out, what.substr(kFile.size()));
     }
   }
@@ -107,8 +108,14 @@ std::string report_html(const nlohmann::json& data) {
   return out;
 }
 
+std::string report_html(const nlohmann::json& data) { return page_html("page.html", data); }
+
 void write_report(const std::filesystem::path& file, const nlohmann::json& data) {
-  const std::string html = report_html(data);
+  write_page("page.html", file, data);
+}
+
+void write_page(std::string_view name, const std::filesystem::path& file, const nlohmann::json& data) {
+  const std::string html = page_html(name, data);
   errno = 0;
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out.write(html.data(), static_cast<std::streamsize>(html.size()));

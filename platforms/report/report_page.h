@@ -17,6 +17,7 @@ namespace heddle::report {
 //   schema      1
 //   title       heading of the page
 //   command     command line that made the run
+//   description  "sentence"                        of the scenario: below the title
 //   highlights  [{label, value, note}]              tiles on top, four to six
 //   warnings    ["sentence"]
 //   stopped     {what: "No progress" | "Partial", how: "sentence", expected: bool, waits: ["sentence"]}
@@ -50,12 +51,14 @@ namespace heddle::report {
 //                     responses in the crossbar, read from and written to memory]}], fairness: 0..1}
 //                     shared: it was told apart by the distributor; open: kernels that had not ended; waiting: tasks
 //                     with CTAs left to place at the end
-//     clusters        {cycle_us, totals: [{kernel, size, warps, cgas, unfinished, mean_sms, mean_skew, max_skew,
+//     clusters        {cycle_us, totals: [{kernel, guessed, size, warps, cgas, unfinished, mean_sms, mean_skew,
+//     max_skew,
 //                     mean_cycles, phases, mean_wait}],
 //                     first: [{row, operation, cga, gpc, skew, phases, mean_wait, ctas: [[rank, sm, begin, end]]}],
 //                     gpcs: [{sms: [id], paths: ["gpc0.cpc0.tpc0.sm0", ...], bytes: [[per SM] per SM]}]}
-//                     in cycles; size: CTAs of a CGA; warps: of a CTA; row: index into totals; end: null where it did
-//                     not end; gpcs: all, bytes from the SM of the row to that of the column where there was traffic
+//                     in cycles; guessed: the cluster, from the name of the kernel; size: CTAs of a CGA; warps: of a
+//                     CTA; row: index into totals; end: null where it did not end; gpcs: all, bytes from the SM of the
+//                     row to that of the column where there was traffic
 //     packets         {parts: [{key, what}], rows: [{kernel, launches, packets, own_us: [per part], all_us: [per
 //     part]}],
 //                     total: {launches, packets, own_us, all_us}}
@@ -78,6 +81,33 @@ std::string report_html(const nlohmann::json& data);
 // Writes report_html(data) to `file`; the folder must exist, a file that is there is replaced.
 // Throws InputError when the file cannot be written.
 void write_report(const std::filesystem::path& file, const nlohmann::json& data);
+
+// Pages about many runs. What `data` may hold, by template; numbers are null where there is none:
+//
+// sweep.html: a sweep over axes
+//   schema, title, command, description
+//   samples     the points are random ones, not a grid
+//   axes        [{name, sets, unit, numeric, log, values: [number or text]}]   values: of the grid; empty: only samples
+//   figures     [{name, unit, better: "less" | "more" | "", effects: [{axis, low, high, share_percent,
+//               groups: [{label, mean, points}]}]}]
+//               effects: means of the figure by value of an axis (an index), the axis that explains most first; share:
+//               of the figure's variance
+//   points      [{point, at: [value per axis], values: [per figure], status, reason, seconds, folder,
+//               without: [{figure, why}]}]
+//   choice      {x, lines, figure, pareto: [figure, figure]}   names; what is shown first
+//
+// compare.html: runs side by side, the first being what the others are compared with
+//   schema, title
+//   runs        [{name, command, complete}]
+//   settings    [{path, values: [text per run]}]                that differ
+//   figures, headline, stats, kernels   [{name, unit, values: [per run]}]; of kernels also launches: [per run]
+//   equal_stats, stats_left_out
+//   thresholds  [{text, name, run, first, value, ok}]           run: an index
+//
+// Malformed UTF-8 becomes U+FFFD, NaN and infinities null. Throws InputError when `data` is not an object.
+std::string page_html(std::string_view name, const nlohmann::json& data);
+// Throws InputError when the file cannot be written, too.
+void write_page(std::string_view name, const std::filesystem::path& file, const nlohmann::json& data);
 
 // The files of the page, put into the program by embed.cmake.
 struct Resource {

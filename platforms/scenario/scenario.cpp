@@ -58,7 +58,6 @@ class Reader {
     read_loads(list(map, "load"));
     read_tpc_switches(list(map, "tpcs"));
     read_shares(list(map, "share"));
-    check_demands();
     for (const auto& node : list(map, "expect")) {
       scenario_.expectations.push_back(read_expectation(node, file_, regions_, kernels_.names()));
     }
@@ -69,6 +68,7 @@ class Reader {
       workload.launched = kernels_.launched_by(workload);
       kernels_.note_queue_users(workload);
     }
+    check_demands();
     // A kernel that is described and never launched is most likely a misspelling or a line too few.
     std::vector<std::string>& warnings = scenario_.workloads.front().warnings;
     for (std::string& sentence : kernels_.unused(file_)) warnings.push_back(std::move(sentence));
@@ -200,15 +200,20 @@ class Reader {
   void check_demands() const {
     using What = ShareChange::What;
     for (const Workload& workload : scenario_.workloads) {
-      const auto demands = std::find_if(workload.ops.begin(), workload.ops.end(),
-                                        [](const Op& op) { return op.kernel.demand != nullptr; });
-      if (demands == workload.ops.end()) continue;
+      const arch::KernelRecord* demands = nullptr;
+      for (const Op& op : workload.ops) {
+        if (op.kernel.demand != nullptr) demands = &op.kernel;
+      }
+      for (const workload::LaunchedKernel& launched : workload.launched) {
+        if (launched.kernel.demand != nullptr) demands = &launched.kernel;
+      }
+      if (demands == nullptr) continue;
       const auto refuse = [&](const SourcePos& where) {
         throw InputError(
             where,
             fmt::format("a subcontext has a share or a limit of bandwidth, and kernel {} has a demand, whose "
                         "CTAs share bandwidth without regard to subcontexts",
-                        demands->kernel.name),
+                        demands->name),
             "give the kernel a program, or leave `bandwidth` and `bandwidth_limit` out");
       };
       for (const Subcontext& subcontext : workload.subcontexts) {
@@ -273,7 +278,7 @@ arch::CtaDuration read_cycles(const MapReader& map, const std::string& file) {
   return duration;
 }
 
-constexpr double kMostAmount = 1e18;
+constexpr double kMostAmount = 1e15;  // of a CTA: minutes of the fastest SM
 
 std::shared_ptr<const arch::Demand> read_demand(const MapReader& kernel, const std::string& file) {
   const MapReader map(kernel.node("demand"), demand_spec(), kernel.thing() + ", demand", file);

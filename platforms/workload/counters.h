@@ -3,7 +3,6 @@
 
 #include <bitset>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "arch/demand.h"
@@ -16,7 +15,6 @@ struct KernelCounters {
   std::uint64_t threads = 0;              // of a CTA
   arch::Demand all;                       // of all CTAs together; its floor has no meaning
   std::bitset<arch::kDemandUnits> known;  // which of the amounts were counted
-  std::optional<double> duration_ns;      // while it was counted: profilers run kernels alone, at a clock of their own
 };
 
 }  // namespace heddle::workload

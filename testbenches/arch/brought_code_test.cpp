@@ -2,6 +2,7 @@
 #include "arch/brought_code.h"
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -114,7 +115,14 @@ TEST_CASE("the machine keeps so much code of a subcontext and no more", "[arch][
   const auto decoder = std::make_shared<PlainDecoder>();
   BroughtCode brought(codes, decoder, [](const WarpProgram&) { return std::string(); });
   Bytes code(kMostCodeBytes, 1);
-  const auto most = static_cast<std::uint32_t>(BroughtCode::kMostBytes / kMostCodeBytes);
+  struct All final : CodeUser {
+    void mark_codes(std::set<std::uint32_t>& used) const override {
+      for (std::uint32_t number = 0; number < 100; ++number) used.insert(number);
+    }
+  };
+  const All all;
+  brought.add_user(all);
+  const auto most = static_cast<std::uint32_t>(BroughtCode::kMostBytes / (kMostCodeBytes + BroughtCode::kProgramBytes));
   for (std::uint32_t i = 0; i <= most; ++i) {
     code[3] = static_cast<std::uint8_t>(i);
     code[4] = static_cast<std::uint8_t>(i >> 8);
@@ -141,9 +149,112 @@ TEST_CASE("what becomes of the expressions counts as the code does", "[arch][HST
   for (std::uint8_t i = 0; i < 6; ++i) {
     const Bytes code{8, 0, 32, i};
     KernelObject object = object_of(code, 8);
-    CHECK(brought.resolve(code, 0, object).reason == (i < 3 ? Reason::none : Reason::code_machine));
+    CHECK(brought.resolve(code, 0, object).ok());
+    CHECK(brought.programs() == i % 3U + 1);  // three have room
+    CHECK(brought.bytes(0) == (i % 3 + 1) * (code.size() + decoder->text + BroughtCode::kProgramBytes));
   }
-  CHECK(decoder->asked == 4);  // what comes behind the limit is not looked at
+  CHECK(decoder->asked == 6);
+  decoder->text = BroughtCode::kMostBytes;  // more than there is of all
+  const Bytes code{8, 0, 33};
+  KernelObject object = object_of(code, 8);
+  CHECK(brought.resolve(code, 0, object).reason == Reason::code_machine);
+}
+
+TEST_CASE("programs that nobody uses make room for others of their subcontext", "[arch][HST-07]") {
+  CodeStore codes;
+  const auto decoder = std::make_shared<PlainDecoder>();
+  decoder->text = BroughtCode::kMostBytes / 4;
+  BroughtCode brought(codes, decoder, [](const WarpProgram&) { return std::string(); });
+  struct One final : CodeUser {
+    void mark_codes(std::set<std::uint32_t>& used) const override { used.insert(number); }
+    std::uint32_t number = kNoCode;
+  };
+  One user;
+  brought.add_user(user);
+  const auto bring = [&](std::uint8_t number, std::uint8_t subcontext = 0) {
+    const Bytes code{8, 0, 32, number};
+    KernelObject object = object_of(code, 8);
+    const HsaResult result = brought.resolve(code, subcontext, object);
+    CHECK((result.ok() || result.reason == Reason::code_machine));
+    return object.program;
+  };
+  const std::uint32_t known = bring(0);
+  const std::uint32_t launched = bring(1);
+  const std::uint32_t idle = bring(2);
+  const std::uint32_t others = bring(3, 1);
+  user.number = known;
+  const std::uint32_t launch = codes.lend(launched, {}, WorkItems{}, 0);
+  CHECK(codes.launches(launched) == 1);
+  const std::uint32_t fourth = bring(4);
+  CHECK(fourth == idle);  // its number is free again
+  for (const std::uint32_t number : {known, launched, fourth, others}) CHECK(codes.has(number));
+  CHECK(brought.programs() == 4);
+  // All three are in use now: there is no room, whoever asks, until one of them is not.
+  const std::uint32_t second = codes.lend(fourth, {}, WorkItems{}, 0);
+  for (int i = 0; i < 2; ++i) CHECK(bring(5) == kNoCode);
+  CHECK(bring(0) == known);
+  codes.give_back(launch);
+  CHECK(codes.launches(launched) == 0);
+  CHECK(bring(5) == launched);
+  CHECK(bring(0) == known);
+  CHECK(codes.has(others));
+  CHECK_THROWS_AS(codes.remove(fourth), CheckFailed);  // a launch has it
+  codes.give_back(second);
+  brought.reset();
+  for (const std::uint32_t number : {known, launched, fourth, others}) CHECK_FALSE(codes.has(number));
+  CHECK(brought.programs() == 0);
+  CHECK(brought.bytes(0) == 0);
+  const unsigned asked = decoder->asked;
+  CHECK(bring(0) != kNoCode);
+  CHECK(decoder->asked == asked + 1);
+}
+
+TEST_CASE("what is kept of code is saved with its numbers", "[arch][HST-07][HST-08]") {
+  const auto decoder = std::make_shared<PlainDecoder>();
+  const auto can = [](const WarpProgram&) { return std::string(); };
+  CodeStore codes;
+  BroughtCode brought(codes, decoder, can);
+  const std::uint32_t loaded = codes.add(decoder->decode({8, 0, 32}).program, {});
+  std::vector<std::uint32_t> numbers;
+  for (std::uint8_t i = 0; i < 4; ++i) {
+    const Bytes code{8, 0, 32, i};
+    KernelObject object = object_of(code, 8);
+    REQUIRE(brought.resolve(code, i, object).ok());
+    numbers.push_back(object.program);
+  }
+  StateWriter saved("code");
+  brought.save(saved);
+  CodeStore others;
+  BroughtCode restored(others, decoder, can);
+  REQUIRE(others.add(decoder->decode({8, 0, 32}).program, {}) == loaded);
+  const auto restore = [&](BroughtCode& to) {
+    StateReader from("code", saved.bytes());
+    to.restore(from);
+    from.end();
+  };
+  restore(restored);
+  StateWriter again("code");
+  restored.save(again);
+  CHECK(again.bytes() == saved.bytes());
+  for (std::uint8_t i = 0; i < 4; ++i) {
+    const Bytes code{8, 0, 32, i};
+    KernelObject object = object_of(code, 8);
+    REQUIRE(restored.resolve(code, 0, object).ok());
+    CHECK(object.program == numbers[i]);
+    CHECK(restored.bytes(i) == brought.bytes(i));
+  }
+  // Once more into the same machine, which has forgotten its own; and into one that has given a number to something
+  // else.
+  restored.reset();
+  restore(restored);
+  restored.reset();
+  (void)others.add(decoder->decode({8, 0, 32}).program, {});
+  try {
+    restore(restored);
+    FAIL("a number was given twice");
+  } catch (const InputError& error) {
+    CHECK_THAT(error.what(), Catch::Contains("has its number from something else here"));
+  }
 }
 
 TEST_CASE("code that was refused is not decoded again", "[arch][HST-07]") {

@@ -42,6 +42,7 @@ struct Expected {
   KernelShape kernel;
   WorkItems items;
   std::uint64_t kernarg = 0;
+  std::uint32_t of = kNoCode;   // of what is lent: the program
   const Code* place = nullptr;  // where it was when it came
 };
 
@@ -79,6 +80,7 @@ TEST_CASE("programs and what is lent of them come and go", "[arch][PKT-03]") {
     std::map<std::uint32_t, Expected> programs;
     std::map<std::uint32_t, Expected> lent;
     std::size_t most = 0;
+    std::uint32_t highest = 0;
     for (int round = 0; round < 200; ++round) {
       Expected made;
       made.kernel = kernel_of(random_extents(random, 9), random_extents(random, 9), random.below(1000));
@@ -96,18 +98,43 @@ TEST_CASE("programs and what is lent of them come and go", "[arch][PKT-03]") {
         const auto& [program, known] = *std::next(programs.begin(), random.below(programs.size()));
         made.program = known.program;
         made.items = random_items(random, made.kernel);
+        made.of = program;
         made.kernarg = random.chance(50) ? random.next() : 0;
         const std::uint32_t number = store.lend(program, made.kernel, made.items, made.kernarg);
         REQUIRE(number != kNoCode);
         made.place = &store.at(number);
         REQUIRE(programs.count(number) == 0);
         REQUIRE(lent.emplace(number, made).second);
-      } else if (action < 97 && !lent.empty()) {
+      } else if (action < 94 && !lent.empty()) {
         const auto gone = std::next(lent.begin(), random.below(lent.size()));
         store.give_back(gone->first);
         CHECK_THROWS_AS(store.at(gone->first), CheckFailed);
         CHECK_THROWS_AS(store.give_back(gone->first), CheckFailed);
         lent.erase(gone);
+      } else if (action >= 94 && action < 97) {
+        const auto gone = std::next(programs.begin(), random.below(programs.size()));
+        const std::uint32_t number = gone->first;
+        const bool used =
+            std::any_of(lent.begin(), lent.end(), [&](const auto& one) { return one.second.of == number; });
+        REQUIRE((store.launches(number) > 0) == used);
+        if (used) {
+          CHECK_THROWS_AS(store.remove(number), CheckFailed);
+        } else {
+          store.remove(number);
+          CHECK_THROWS_AS(store.at(number), CheckFailed);
+          programs.erase(gone);
+          if (random.chance(50)) {
+            const auto program = some_program();
+            made.program = program.get();
+            const std::uint32_t place = random.chance(50) ? number : number + 1000;
+            if (programs.count(place) + lent.count(place) == 0) {
+              store.add_at(place, program, made.kernel);
+              CHECK_THROWS_AS(store.add_at(place, program, made.kernel), CheckFailed);
+              made.place = &store.at(place);
+              programs.emplace(place, made);
+            }
+          }
+        }
       } else if (action >= 97) {
         store.reset();
         for (const auto& entry : lent) REQUIRE_THROWS_AS(store.at(entry.first), CheckFailed);
@@ -117,8 +144,10 @@ TEST_CASE("programs and what is lent of them come and go", "[arch][PKT-03]") {
       REQUIRE(store.lent() == lent.size());
       for (const auto& [number, expected] : programs) check(store.at(number), expected);
       for (const auto& [number, expected] : lent) check(store.at(number), expected);
-      // Numbers are used again: there are never more than were needed at a time.
-      const auto end = static_cast<std::uint32_t>(programs.size() + most);
+      // Numbers are used again: there are never more than were needed at a time, or asked for.
+      highest = std::max({highest, programs.empty() ? 0 : programs.rbegin()->first,
+                          static_cast<std::uint32_t>(programs.size() + most)});
+      const std::uint32_t end = highest;
       REQUIRE((lent.empty() || lent.rbegin()->first <= end));
       for (std::uint32_t number = 0; number <= end + 2; ++number) {
         REQUIRE(store.has(number) == (programs.count(number) > 0));

@@ -56,6 +56,27 @@ TEST_CASE("CTAs with a demand take what it needs, in every timing", "[cli][FLU-0
   }
 }
 
+TEST_CASE("what is busy is counted of what the GPCs share, whole or in instances", "[cli][FLU-05]") {
+  const auto text = [](const std::string& instances, const std::string& subcontexts, const std::string& kernels) {
+    return "heddle: 1\ngpu: small\nconfig:\n  gpu:\n    cwd: {partition: static}\n    copy: {engines: 2}\n" +
+           instances + subcontexts + "kernels:\n" + kernels;
+  };
+  const std::string demand = "block: 64, demand: {l2_read: 64 KiB, dram_read: 64 KiB}}\n";
+  const Results whole = ran(text("", "", "  - {name: a, grid: 200, " + demand) + "submit: [{kernel: a, stream: a}]\n");
+  const Results halves = ran(
+      text("    instances:\n      - {gpcs: [0], slices: [0, 1, 2, 3], copy_engines: [0], memory: 256 MiB}\n"
+           "      - {gpcs: [1], slices: [4, 5, 6, 7], copy_engines: [1], memory: 256 MiB}\n",
+           "subcontexts: [{id: 1, instance: 0}, {id: 2, instance: 1}]\n",
+           "  - {name: a, grid: 100, subcontext: 1, " + demand + "  - {name: b, grid: 100, subcontext: 2, " + demand) +
+      "submit: [{kernel: a, stream: a}, {kernel: b, stream: b}]\n");
+  for (const char* resource : {"dram", "l2_read"}) {
+    CAPTURE(resource);
+    const std::string path = std::string("gpu0.demand.busy.") + resource;
+    CHECK(whole.stat(path) > 0);
+    CHECK(halves.stat(path) == Approx(whole.stat(path)));
+  }
+}
+
 TEST_CASE("packets and task metadata queues carry demands", "[cli][FLU-05]") {
   const std::string text =
       scenario_of("demand: {fp32: 256000}", "", "[{kernel: k, stream: a, repeat: 3}, {kernel: k, stream: b}]");
@@ -118,6 +139,7 @@ TEST_CASE("a kernel has one of duration, program and demand, and demands are jud
       {"demand: {bulk_read: 1}", "it is a part of l2_read, which is 0 bytes"},
       {"demand: {fp32: -1}", "fp32"},
       {"demand: {floor: 800}", "floor"},
+      {"demand: {fp32: 1.1e15}", "fp32"},
   };
   for (const Case& wrong : cases) {
     CAPTURE(wrong.kernel);
@@ -135,6 +157,14 @@ TEST_CASE("what demands cannot do is refused", "[cli][FLU-06]") {
                                  "subcontexts: [{id: 0}]\nshare: [{subcontext: 0, bandwidth_limit: 20 %, at: 1 us}]\n"))
                  .err,
              Catch::Contains("s.yaml:4") && Catch::Contains("share or a limit of bandwidth"));
+  // A program may launch it.
+  CHECK_THAT(refused("heddle: 1\ngpu: small\nsubcontexts: [{id: 0, bandwidth: 20 %}]\nkernels:\n"
+                     "  - {name: k, grid: 5, block: 64, demand: {fp32: 2560}}\n"
+                     "  - name: p\n    grid: 2\n    block: 32\n    program:\n"
+                     "      - if: {cond: lane == 0, then: [{launch: {kernel: k}}]}\n"
+                     "submit: [{kernel: p, stream: a}]\n")
+                 .err,
+             Catch::Contains("s.yaml:3") && Catch::Contains("kernel k has a demand"));
   CHECK_THAT(refused("heddle: 1\nkernels:\n  - {name: k, grid: 12, block: 64, demand: {fp32: 2560}}\n",
                      {"compile", "-o", "k.hdl"})
                  .err,

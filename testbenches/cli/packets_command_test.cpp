@@ -130,7 +130,7 @@ TEST_CASE("options of packets without packets, and arguments that nothing carrie
     refused({"s.yaml", option, value}, "add --submit aql");
   }
   refused({"s.yaml", "--submit", "mail"}, "expected aql or tmdq or streams");
-  refused({"s.yaml", "--submit", "aql", "--batch", "0"}, "--batch 0: expected 1 to");
+  refused({"s.yaml", "--submit", "aql", "--batch", "0"}, "--batch 0: expected a whole number from 1 to");
   refused({"s.yaml", "--submit", "aql", "--set", "host.ring=100"}, "host.ring = 100 is not a power of two");
   refused({scenario("aql_two_queues.yaml"), "--submit", "streams"}, "only packets and TMDs carry arguments");
 }

@@ -110,7 +110,7 @@ inline Results run_well(const TempDir& folder, std::vector<std::string> argument
   INFO(finished.out);
   INFO(finished.err);
   REQUIRE(finished.status == 0);
-  CHECK(finished.err.empty());
+  CHECK_FALSE(contains(finished.err, "heddle:"));  // a long run says how far it is
   return Results(folder.file(out));
 }
 

@@ -87,6 +87,28 @@ TEST_CASE("without --gpu the machine follows from the trace, and the run says wh
   CHECK(chosen.document().at("gpus").at(0).at("preset") == "small");
 }
 
+TEST_CASE("kernels that another machine cannot hold are refused at once, or get what it has", "[cli]") {
+  const TempDir dir;
+  const char* shape = R"("grid":[8,1,1],"block":[128,1,1],"shared memory":231424,"registers per thread":40)";
+  dir.write("t.json", trace({kernel("large", 7, "100.000", "20.000", 1, shape), call("cudaLaunchKernel", "90.000", 1),
+                             kernel("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN", 7, "130.000", "20.000", 2,
+                                    R"("grid":[2,66,1],"block":[384,1,1])"),
+                             call("cudaLaunchKernelExC", "120.000", 2)},
+                            R"({"id":0,"name":"NVIDIA H100 80GB HBM3","numSms":132,"warpSize":32})"));
+  const Finished refused = heddle_in(dir, {"run", "t.json", "--gpu", "a100", "--out", "no"});
+  CHECK(refused.status == 2);
+  CHECK(contains(refused.err, "kernel 'large' of t.json can never run on gpu0: shared memory: 231424 bytes per CTA"));
+  CHECK(contains(refused.err, "--misfits clamp"));
+  const Finished clamped = heddle_in(dir, {"run", "t.json", "--gpu", "a100", "--misfits", "clamp", "--out", "yes"});
+  INFO(clamped.err);
+  REQUIRE(clamped.status == 0);
+  CHECK(contains(clamped.out,
+                 "1 of 2 kernels ask for more than an SM of gpu0 has, and run with what it has; 1 run without their "
+                 "clusters (--misfits clamp). The first: shared memory: 231424 bytes"));
+  CHECK(Results(dir.file("yes")).stat("gpu0.cwd.ctas_launched") == 8 + 132);
+  CHECK(contains(read_file(dir.file("yes/kernels.csv")), "gpu0,0,kernel,large,7,0,0,8x1x1,128x1x1,,8,,"));
+}
+
 TEST_CASE("half the SMs and no pauses: the page shows all four, and the direction is right", "[cli]") {
   const TempDir dir;
   dir.write("t.json", hand_made_trace(60));
@@ -138,7 +160,9 @@ TEST_CASE("clusters are guessed from names of kernels, unless --guess none", "[c
   const Finished plain = heddle_in(dir, {"run", "t.json", "--guess", "none", "--out", "plain"});
   REQUIRE(plain.status == 0);
   CHECK_FALSE(contains(plain.out, "guessed"));
-  CHECK(Results(dir.file("guessed")).stat("replay.kernels_within_5_percent") == 1);
+  const Results guessed(dir.file("guessed"));
+  CHECK(guessed.stat("replay.kernels_within_5_percent") == 1);
+  CHECK(guessed.page().at("gpus").at(0).at("clusters").at("totals").at(0).at("guessed") == true);
   CHECK(Results(dir.file("plain")).stat("replay.kernels_within_5_percent") == 1);
 }
 

@@ -7,7 +7,6 @@
 #include <map>
 #include <sstream>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -17,6 +16,7 @@
 #include "common/domain.h"
 #include "common/error.h"
 #include "support/sim_fixture.h"
+#include "support/temp_dir.h"
 
 namespace common_perfetto_test {
 
@@ -24,30 +24,11 @@ using namespace heddle;
 using Catch::Contains;
 using sc_core::sc_time;
 using test::SimFixture;
+using test::TempDir;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-class TempDir {
- public:
-  TempDir() {
-    static int number = 0;
-    path_ =
-        fs::temp_directory_path() / ("heddle_perfetto_" + std::to_string(getpid()) + "_" + std::to_string(number++));
-    fs::create_directories(path_);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  ~TempDir() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
 
 std::string read_raw(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

@@ -72,14 +72,46 @@ TEST_CASE("counters come first, then operators, then names", "[demand]") {
     CHECK(with[i]->estimate.cta.of(DemandUnit::dram_read) == 100);
   }
   CHECK(with[0]->estimate.kind == Kind::matmul);
+  // What was not counted stays as the operator tells it; a name's proportions are no amounts.
+  CHECK(with[0]->estimate.cta.of(DemandUnit::tensor_f16) == plain[0]->estimate.cta.of(DemandUnit::tensor_f16));
+  CHECK(with[1]->estimate.cta.of(DemandUnit::tensor_f16) == 0);
 
   const Coverage coverage = coverage_of(workload, with);
   CHECK(coverage.kernels == 3);
   CHECK(coverage.covered() == 2);
   CHECK(coverage.by_unit[static_cast<std::size_t>(DemandUnit::dram_read)] == 2);
-  CHECK(coverage.by_unit[static_cast<std::size_t>(DemandUnit::tensor_f16)] == 0);
+  CHECK(coverage.by_unit[static_cast<std::size_t>(DemandUnit::tensor_f16)] == 1);
   CHECK(coverage.time == 3000);
   CHECK(coverage.time_covered == 2000);
+}
+
+TEST_CASE("counters of a grid without record divide the work of its operator anew", "[demand]") {
+  Workload workload;
+  workload.operators = {product()};
+  workload.ops = {kernel("gemm_64x64_nn", 1)};
+  workload.ops[0].op_of = 0;
+  workload.ops[0].grid_assumed = true;  // 16 x 4 tiles tell the CTAs
+  REQUIRE(demands_of(workload, 1e6, {})[0]->estimate.ctas == 64);
+  const Demands with = demands_of(workload, 1e6, {counted("gemm_64x64_nn", 1, 1600)});
+  CHECK(with[0]->estimate.ctas == 1);
+  CHECK(with[0]->estimate.cta.of(DemandUnit::dram_read) == 1600);
+  CHECK(with[0]->estimate.cta.of(DemandUnit::tensor_f16) == 2.0 * 1024 * 512 * 256);
+}
+
+TEST_CASE("work beyond any machine is not believed", "[demand]") {
+  Workload workload;
+  OperatorArgument tensor;
+  tensor.type = "float";
+  tensor.extents = {std::int64_t{1} << 48};
+  OperatorArgument wide = tensor;
+  wide.extents = {std::int64_t{1} << 40, std::int64_t{1} << 40};
+  OperatorArgument a;
+  a.type = "float";
+  a.extents = {std::int64_t{1} << 24, std::int64_t{1} << 24};
+  workload.operators = {{"aten::neg", {tensor}, {}}, {"aten::neg", {wide}, {}}, {"aten::mm", {a, a}, {}}};
+  workload.ops = {kernel("neg", 1), kernel("neg", 1), kernel("mm", 1)};
+  for (std::size_t i = 0; i < 3; ++i) workload.ops[i].op_of = i;
+  for (const auto& demand : demands_of(workload, 1e6, {})) CHECK_FALSE(demand);
 }
 
 TEST_CASE("as many counters as launches go to one each", "[demand]") {

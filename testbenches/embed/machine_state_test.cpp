@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "embed/device_trace.h"
+#include "gpu/state_file.h"
 #include "support/brought_programs.h"
+#include "support/temp_dir.h"
 
 namespace embed_machine_state_test {
 
@@ -243,6 +246,221 @@ TEST_CASE("corrupt data are not saved as good ones", "[embed][HST-08]") {
   m.write<std::uint64_t>(0x100008, 1);
   m.write<std::uint64_t>(0x100010, 1);
   m.write<std::uint64_t>(0x100018, 1);
+}
+
+TEST_CASE("whose copy engines a subcontext uses is restored", "[embed][HST-08][PRT-11]") {
+  const std::vector<std::string> sets{
+      "gpu.instances=[{gpcs: [0], slices: [0, 1, 2, 3], copy_engines: [0], memory: 256 MiB}, {gpcs: [1], slices: [4, "
+      "5, "
+      "6, 7], copy_engines: [1], memory: 256 MiB}]"};
+  std::string file;
+  {
+    const SimFixture fixture;
+    Lab lab(sets);
+    share(lab[0], HEDDLE_SHARE_COMMAND_INSTANCE, 4, 2);
+    run_us(5);
+    REQUIRE(reg(lab[0], HEDDLE_REG_SHARE_REFUSED) == 0);
+    file = saved(lab[0]);
+  }
+  const SimFixture fixture;
+  Lab lab(sets);
+  Machine& m = lab[0];
+  restore(m, file);
+  CHECK(saved(m) == file);
+  share(m, HEDDLE_SHARE_COMMAND_INSTANCE, 4, 0);
+  run_us(5);
+  CHECK(saved(m) != file);  // it was there to be taken away
+}
+
+TEST_CASE("kernels that launch others go on in another simulation", "[embed][HST-08][HST-07][TSK-06]") {
+  std::string file;
+  std::string host;
+  heddle_queue queue{};
+  std::uint64_t y = 0;
+  std::uint64_t arguments = 0;
+  BroughtProgram brought(std::string(kParentKernel) + kAddKernel);
+  const auto launch = [&](Lab& lab) {
+    const std::uint64_t signal = lab.new_signal(0, true, 1);
+    const heddle_program_kernel parent = brought.kernel("parent");
+    heddle_dispatch dispatch{};
+    REQUIRE(heddle_program_dispatch(&parent, arguments, signal, &dispatch) == HEDDLE_OK);
+    submit(queue, {kernel(dispatch)});
+    CHECK(wait_below(lab[0], signal) == 0);
+  };
+  {
+    const SimFixture fixture;
+    Lab lab({});
+    Machine& m = lab[0];
+    brought.load(lab);
+    queue = lab.open_queue(0, 0, 16, true);
+    const std::uint64_t x = lab.take_device(4 * kItems);
+    y = lab.take_device(4 * kItems);
+    for (std::uint32_t i = 0; i < kItems; ++i) m.write<std::uint32_t>(x + 4 * i, i);
+    arguments = lab.take_device(sizeof(AddArguments));
+    m.write(arguments, AddArguments{x, y, kItems, 5});
+    launch(lab);
+    launch(lab);
+    CHECK(m.stat("task.children") == 2);
+    settle(lab);
+    file = saved(m);
+    host = host_memory(lab);
+  }
+  const SimFixture fixture;
+  Lab lab({});
+  Machine& m = lab[0];
+  (void)lab.take_host(kTaken);
+  (void)lab.take_device(kTaken);
+  REQUIRE(lab.memory.write(0, host.data(), host.size()));
+  restore(m, file);
+  CHECK(saved(m) == file);
+  queue.device = &m.device;
+  launch(lab);
+  CHECK(m.stat("task.children") == 1);
+  for (std::uint32_t i = 0; i < kItems; ++i) REQUIRE(m.read<std::uint32_t>(y + 4 * i) == 15 * i);
+  CHECK(heddle_queue_destroy(&queue, 1000) == HEDDLE_OK);
+  settle(lab);
+}
+
+TEST_CASE("a file that is refused leaves nothing behind that keeps the next one out", "[embed][HST-08][HST-07]") {
+  std::string good;
+  std::string other;
+  for (std::string* file : {&good, &other}) {
+    const SimFixture fixture;
+    Lab lab({});
+    std::string text = kAddKernel;
+    if (file == &other) text.replace(text.find("factor * x"), 10, "3 * x");
+    BroughtProgram brought(text);
+    brought.load(lab);
+    heddle_queue queue = lab.open_queue(0, 0, 16, true);
+    const std::uint64_t y = lab.take_device(4 * kItems);
+    const std::uint64_t arguments = lab.take_device(sizeof(AddArguments));
+    lab[0].write(arguments, AddArguments{y, y, kItems, 5});
+    const std::uint64_t signal = lab.new_signal(0, true, 1);
+    const heddle_program_kernel add = brought.kernel("add");
+    heddle_dispatch dispatch{};
+    REQUIRE(heddle_program_dispatch(&add, arguments, signal, &dispatch) == HEDDLE_OK);
+    submit(queue, {kernel(dispatch)});
+    wait_below(lab[0], signal);
+    settle(lab);
+    *file = saved(lab[0]);
+  }
+  const SimFixture fixture;
+  Lab lab({});
+  Machine& m = lab[0];
+  std::string damaged = other;
+  damaged[damaged.size() - 12] = static_cast<char>(damaged[damaged.size() - 12] ^ 1);
+  // Both have given the same number to code of their own.
+  for (const std::string& next : {damaged, good, damaged, other, good}) {
+    const std::string said = failure_of([&] { restore(m, next); });
+    CHECK(said.empty() == (next != damaged));
+    if (next != damaged) CHECK(saved(m) == next);
+  }
+}
+
+TEST_CASE("what a reader would refuse is not saved", "[embed][HST-08]") {
+  StateWriter to("a part of it");
+  to.below(7, 8, "a number");
+  to.text("abc", 3, "the length of a text");
+  StateReader from("a part of it", to.bytes());
+  CHECK(from.below(8, "a number") == 7);
+  CHECK(from.text(3, "the length of a text") == "abc");
+  from.end();
+  CHECK_THAT(failure_of([&] { to.below(8, 8, "a number"); }),
+             Catch::Contains("the state of a part of it cannot be saved: a number is 8, and has to be below 8"));
+  CHECK_THAT(failure_of([&] { to.text("abcd", 3, "the length of a text"); }), Catch::Contains("is 4"));
+}
+
+TEST_CASE("constants of a device are not in its file", "[embed][HST-08]") {
+  const SimFixture fixture;
+  Lab lab({});
+  std::istringstream in(saved(lab[0]));
+  gpu::StateFileReader file(in);
+  std::string registers;
+  for (const char* part : {"configuration", "programs", "code", "sharing", "packets", "windows", "registers"}) {
+    registers = file.section(part);
+  }
+  for (const char* name : {"SCRATCH", "INT_MASK"}) CHECK(registers.find(name) != std::string::npos);
+  for (const char* name : {"MAGIC", "VERSION", "COPY_CHANNELS", "TIMESTAMP", "MEMORY_BYTES"}) {
+    INFO(name);
+    CHECK(registers.find(name) == std::string::npos);
+  }
+}
+
+TEST_CASE("indices of a queue that no queue can have reached are refused", "[embed][HST-08]") {
+  std::string good;
+  {
+    const SimFixture fixture;
+    Lab lab({});
+    (void)lab.open_queue(0, 0, 16, true);
+    settle(lab);
+    good = saved(lab[0]);
+  }
+  // The same with another read index of queue 0, which follows its state.
+  const auto with_index = [&good](std::uint64_t index) {
+    std::istringstream in(good);
+    std::ostringstream out;
+    gpu::StateFileReader from(in);
+    gpu::StateFileWriter to(out);
+    for (const char* name :
+         {"configuration", "programs", "code", "sharing", "packets", "windows", "registers", "memory"}) {
+      std::string part = from.section(name);
+      for (std::size_t i = 0; std::string(name) == "packets" && i < 8; ++i)
+        part[8 + i] = static_cast<char>(index >> 8 * i);
+      to.section(name, part);
+    }
+    to.finish();
+    return out.str();
+  };
+  const SimFixture fixture;
+  Lab lab({});
+  Machine& m = lab[0];
+  CHECK(with_index(0) == good);
+  CHECK(failure_of([&] { restore(m, with_index(std::uint64_t{1} << 63)); }).empty());
+  CHECK_THAT(failure_of([&] { restore(m, with_index((std::uint64_t{1} << 63) + 1)); }),
+             Catch::Contains("read more packets than there can be"));
+  CHECK_THAT(failure_of([&] { restore(m, with_index(~std::uint64_t{0})); }), Catch::Contains("more packets"));
+}
+
+TEST_CASE("a queue that was refused for its subcontext is saved and restored", "[embed][HST-08]") {
+  std::string file;
+  {
+    const SimFixture fixture;
+    Lab lab({});
+    Machine& m = lab[0];
+    REQUIRE(m.bus.write(&m, HEDDLE_REG_QUEUE_BASE(3), 8, 0x10000));
+    REQUIRE(m.bus.write(&m, HEDDLE_REG_QUEUE_SIZE(3), 4, 16));
+    REQUIRE(m.bus.write(&m, HEDDLE_REG_QUEUE_SUBCONTEXT(3), 4, 200));
+    REQUIRE(m.bus.write(&m, HEDDLE_REG_QUEUE_COMMAND(3), 4, HEDDLE_QUEUE_COMMAND_OPEN));
+    run_us(5);
+    REQUIRE(reg(m, HEDDLE_REG_QUEUE_STATE(3)) == HEDDLE_QUEUE_STATE_ERROR);
+    settle(lab);
+    file = saved(m);
+  }
+  const SimFixture fixture;
+  Lab lab({});
+  restore(lab[0], file);
+  CHECK(saved(lab[0]) == file);
+  CHECK(reg(lab[0], HEDDLE_REG_QUEUE_STATE(3)) == HEDDLE_QUEUE_STATE_ERROR);
+}
+
+TEST_CASE("a trace that is gone is told of nothing", "[embed][HST-08]") {
+  const SimFixture fixture;
+  const TempDir folder;
+  GpuObservation observation("gpu0");
+  gpu::Gpu gpu("gpu0", small()[0], 1, observation);
+  sc_core::sc_trace_file* file = sc_core::sc_create_vcd_trace_file(folder.file("trace").c_str());
+  sc_core::sc_signal<bool> irq;
+  sc_core::sc_signal<bool> rst;
+  gpu.irq().bind(irq);
+  gpu.rst().bind(rst);
+  {
+    embed::DeviceTrace trace("trace", gpu, observation);
+    trace.trace(*file, gpu.irq(), "gpu0");
+    CHECK(observation.ctas != nullptr);
+  }
+  CHECK(observation.ctas == nullptr);
+  run_us(1);  // SystemC warns of a file in which nothing was traced
+  sc_core::sc_close_vcd_trace_file(file);
 }
 
 }  // namespace embed_machine_state_test

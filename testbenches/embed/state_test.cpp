@@ -1,5 +1,6 @@
 // A quiet device is saved, and another one goes on where it was (HST-08); through the public headers alone.
 #include <algorithm>
+#include <fstream>
 #include <functional>
 #include <heddle/gpu.h>
 #include <sstream>
@@ -215,6 +216,8 @@ TEST_CASE("what cannot be restored is refused with its reason", "[embed][HST-08]
   CHECK_THAT(refusal(good, options), Catch::Contains("gpu.packet.queues = 32, and this one 16"));
   options.settings = {"gpu.run_ahead=0", "gpu.timing=lt"};
   CHECK(refusal(good, options).empty());
+  options.settings = {"gpu.power.governor=off", "gpu.sm.limits.warps=32"};
+  CHECK_THAT(refusal(good, options), Catch::Contains("gpu.sm.limits.warps"));
   CHECK_THAT(refusal(good, small(), false), Catch::Contains("load the same files"));
   for (const std::size_t length : {std::size_t{12}, std::size_t{17}, good.size() / 2, good.size() - 1}) {
     CHECK_THAT(refusal(good.substr(0, length)), Catch::Contains("ends too early"));
@@ -248,6 +251,75 @@ TEST_CASE("a device goes back to what it was", "[embed][HST-08]") {
     CHECK(b.gpu.read_register("QUEUE_READ_INDEX") == 1);
   });
   bench.run();
+}
+
+TEST_CASE("a restore after one that failed works, with and without loading again", "[embed][HST-08]") {
+  const std::string good = saved_after_two();
+  std::string damaged = good;
+  damaged[good.size() - 12] = static_cast<char>(damaged[good.size() - 12] ^ 0x10);
+  const bool loads_again = GENERATE(false, true);
+  Bench first(small(), [&](Host& h, Bench& b) {
+    h.open();
+    b.step(h);
+    b.step(h);
+  });
+  first.run();
+  Bench second(small(), [&](Host& h, Bench& b) {
+    for (int round = 0; round < 2; ++round) {
+      std::istringstream in(damaged);
+      CHECK_THAT(failure_of([&] { b.gpu.restore(in); }), Catch::Contains("damaged"));
+    }
+    if (loads_again) {
+      const heddle::Contents again = b.gpu.load(write_file("state.yaml", kKernels));
+      CHECK(again.kernel("step").object == b.contents.kernel("step").object);
+      CHECK(numbers_of(b.gpu, again) == expected(0));
+    }
+    std::istringstream in(good);
+    b.gpu.restore(in);
+    settle();
+    CHECK(numbers_of(b.gpu, b.contents) == expected(2));
+    h.device.bus = h.bus;
+    b.step(h);
+    CHECK(numbers_of(b.gpu, b.contents) == expected(3));
+    CHECK_THAT(failure_of([&] { (void)b.gpu.load(write_file("state.yaml", kKernels)); }), Catch::Contains("at: "));
+  });
+  second.host.go_on_as(first.host);
+  second.run();
+}
+
+TEST_CASE("files that were loaded are compared by what is in them, and one that differs changes nothing",
+          "[embed][HST-08]") {
+  const std::string good = saved_after_two();
+  std::string other = kKernels;
+  other.replace(other.find("3 * n + i"), 9, "5 * n + i");
+  const SimFixture sim;
+  heddle::Gpu gpu("gpu0", small());
+  const heddle::Contents contents = gpu.load(write_file("other.yaml", other));
+  std::istringstream in(good);
+  CHECK_THAT(failure_of([&] { gpu.restore(in); }), Catch::Contains("other.yaml is another file"));
+  CHECK(numbers_of(gpu, contents) == expected(0));
+}
+
+TEST_CASE("streams that throw, and disks that are full, are told of as errors of the device", "[embed][HST-08]") {
+  const std::string good = saved_after_two();
+  const SimFixture sim;
+  heddle::Gpu gpu("gpu0", small());
+  (void)gpu.load(write_file("state.yaml", kKernels));
+  std::istringstream cut(good.substr(0, good.size() / 2));
+  cut.exceptions(std::ios::failbit | std::ios::badbit | std::ios::eofbit);
+  CHECK_THAT(failure_of([&] { gpu.restore(cut); }), Catch::Contains("ends too early"));
+  std::ostringstream closed;
+  closed.setstate(std::ios::badbit);
+  CHECK_THAT(failure_of([&] { gpu.save(closed); }), Catch::Contains("takes no more"));
+  for (const bool throws : {false, true}) {
+    std::ofstream full("/dev/full", std::ios::binary);
+    if (!full) continue;  // there is no such device here
+    if (throws) full.exceptions(std::ios::failbit | std::ios::badbit);
+    CHECK_THAT(failure_of([&] { gpu.save(full); }), Catch::Contains("takes no more"));
+  }
+  std::istringstream in(good);
+  in.exceptions(std::ios::failbit | std::ios::badbit | std::ios::eofbit);
+  gpu.restore(in);
 }
 
 TEST_CASE("several devices follow each other in one stream", "[embed][HST-08]") {

@@ -106,10 +106,10 @@ Outcome run(heddle::Timing timing, const std::string& vcd) {
 TEST_CASE("a platform's trace file shows what the device does, at its times", "[embed][HST-08]") {
   const heddle::Timing timing = GENERATE(heddle::Timing::at, heddle::Timing::fast, heddle::Timing::lt);
   const Outcome plain = run(timing, "");
-  const Outcome traced = run(timing, "embed_trace");
+  const Outcome traced = run(timing, scratch().file("trace"));
   CHECK(plain.statistics == traced.statistics);
   CHECK(plain.ended == traced.ended);
-  std::map<std::string, Changes> signals = read_vcd("embed_trace.vcd");
+  std::map<std::string, Changes> signals = read_vcd(scratch().file("trace.vcd"));
   for (const char* name : {"irq", "busy", "kernels", "packets", "ctas", "hbm_bytes"}) {
     INFO(name);
     CHECK(signals.count(name) == 1);
@@ -137,7 +137,7 @@ TEST_CASE("a reset is seen in the trace file, and a device is traced before it r
     heddle::Gpu gpu("gpu0", small());
     heddle::Gpu late("late", small());
     const heddle::Contents contents = gpu.load(write_file("trace.yaml", kKernels));
-    sc_core::sc_trace_file* file = sc_core::sc_create_vcd_trace_file("embed_reset");
+    sc_core::sc_trace_file* file = sc_core::sc_create_vcd_trace_file(scratch().file("reset").c_str());
     gpu.trace(file);
     Host host("host", gpu, [&](Host& h) {
       h.open();
@@ -160,7 +160,7 @@ TEST_CASE("a reset is seen in the trace file, and a device is traced before it r
     sc_core::sc_start();
     sc_core::sc_close_vcd_trace_file(file);
   }
-  std::map<std::string, Changes> signals = read_vcd("embed_reset.vcd");
+  std::map<std::string, Changes> signals = read_vcd(scratch().file("reset.vcd"));
   CHECK(most(signals["ctas"]) == 2);
   REQUIRE(last(signals["ctas"]) == 0);
   CHECK(last(signals["busy"]) == 0);

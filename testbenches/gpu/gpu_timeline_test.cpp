@@ -1,13 +1,16 @@
 // The timeline: its slices are well formed, tell the truth, and watching changes nothing.
 #include <cstdint>
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "gpu/machine_state.h"
 #include "support/gpu_bench.h"
+#include "support/gpu_lab.h"
 
 namespace gpu_timeline_test {
 
@@ -45,6 +48,40 @@ class RecordingSink : public TimelineSink {
 };
 
 }  // namespace
+
+TEST_CASE("a restored machine that is shared shows its subcontexts", "[gpu][timeline][HST-08]") {
+  const heddle::gpu::GpuParams params = preset_params("small");
+  for (const bool shared : {false, true}) {
+    CAPTURE(shared);
+    std::stringstream file;
+    {
+      SimFixture sim;
+      GpuBench bench(params);
+      if (shared) {
+        heddle::protocol::SubmitPacket packet;
+        packet.kind = SubmitKind::share;
+        packet.share.what = heddle::protocol::SubcontextPacket::What::bandwidth;
+        packet.share.subcontext = 3;
+        packet.share.value = 300;
+        bench.host.submit(0, packet);
+      }
+      run_until_idle();
+      bench.gpu.state().save(file);
+    }
+    RecordingSink sink;
+    SimFixture sim;
+    GpuBench bench(params, 1, "gpu0", &sink);
+    run_until_idle();
+    bench.gpu.state().restore(file);
+    Random random(1);
+    bench.feed(random_program(random, {}), 1, 300, 1000);
+    run_until_idle();
+    bool shown = false;
+    for (const auto& [track, slices] : sink.slices)
+      shown = shown || track.find("subcontexts/subcontext 0") != std::string::npos;
+    CHECK(shown == shared);
+  }
+}
 
 TEST_CASE("slices of a track follow each other", "[gpu][timeline]") {
   for (const std::uint64_t seed : seeds(150)) {

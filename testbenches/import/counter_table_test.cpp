@@ -77,12 +77,10 @@ TEST_CASE("Nsight Compute's page of details", "[workload][INP-07]") {
   CHECK(kernels[0].kernel == "saxpy(int, float)");
   CHECK(kernels[0].ctas == 192);
   CHECK(kernels[0].threads == 256);
-  CHECK(kernels[0].duration_ns == 1504);
   CHECK(kernels[0].all.of(DemandUnit::dram_read) == 2500);
-  CHECK(kernels[0].all.of(DemandUnit::fp32) == 2010);
+  CHECK(kernels[0].all.of(DemandUnit::fp32) == 2020);
   CHECK(kernels[0].known.count() == 2);
   CHECK(kernels[1].all.of(DemandUnit::dram_write) == 64);
-  CHECK_FALSE(kernels[1].duration_ns);
 }
 
 TEST_CASE("Nsight Compute's raw page", "[workload][INP-07]") {
@@ -90,7 +88,6 @@ TEST_CASE("Nsight Compute's raw page", "[workload][INP-07]") {
   REQUIRE(kernels.size() == 1);
   CHECK(kernels[0].all.of(DemandUnit::dram_read) == 1.5e6);
   CHECK(kernels[0].all.of(DemandUnit::l2_read) == 32'000);
-  CHECK(kernels[0].duration_ns == 12'250);
   CHECK(kernels[0].ctas == 10);
 }
 
@@ -110,7 +107,6 @@ TEST_CASE("counters of rocprofv3", "[workload][INP-04]") {
   CHECK(kernels[0].threads == 256);
   CHECK(kernels[0].all.of(DemandUnit::dram_read) == 12'800);
   CHECK(kernels[0].all.of(DemandUnit::tensor_f16) == 2048);
-  CHECK(kernels[0].duration_ns == 250);
   CHECK(kernels[1].all.of(DemandUnit::dram_read) == 3072);
 }
 
@@ -124,7 +120,7 @@ TEST_CASE("broken tables of counters are refused with line and remedy", "[worklo
   CHECK_THAT(refusal(kDetailsHeader + detail(0, "dram__bytes_read.sum", "byte", "many")),
              Contains("dram__bytes_read.sum is \"many\""));
   CHECK_THAT(refusal(kDetailsHeader + detail(0, "dram__bytes_read.sum", "byte", "-1")), Contains("is \"-1\""));
-  CHECK_THAT(refusal(kDetailsHeader + detail(0, "dram__bytes_read.sum", "byte", "1e300")), Contains("less than 10^18"));
+  CHECK_THAT(refusal(kDetailsHeader + detail(0, "dram__bytes_read.sum", "byte", "1e300")), Contains("at most 10^15"));
   CHECK_THAT(refusal(kDetailsHeader + detail(0, "dram__bytes_read.sum", "furlong", "1")), Contains("is \"furlong\""));
   std::string wide = detail(0, "dram__bytes_read.sum", "byte", "1");
   wide.replace(wide.find("(128, 2, 1)"), 11, "(1024, 2, 1)");
@@ -132,9 +128,6 @@ TEST_CASE("broken tables of counters are refused with line and remedy", "[worklo
   std::string none = detail(0, "dram__bytes_read.sum", "byte", "1");
   none.replace(none.find("(64, 3, 1)"), 10, "(64, 0, 1)");
   CHECK_THAT(refusal(kDetailsHeader + none), Contains("Grid Size is"));
-  std::string late = counted(1, "FETCH_SIZE", "1");
-  late.replace(late.find("100,350"), 7, "400,350");
-  CHECK_THAT(refusal(kRocprofHeader + late), Contains("End_Timestamp"));
   std::string column = kRocprofHeader;
   column.replace(column.find("Grid_Size"), 9, "Greatness");
   CHECK_THAT(refusal(column + counted(1, "FETCH_SIZE", "1")), Contains("there is no column Grid_Size"));

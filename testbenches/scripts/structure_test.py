@@ -6,13 +6,14 @@ import functools
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (".h", ".cpp", ".c")
-MOST_FILES = 758          # sources in models and platforms
+MOST_FILES = 781          # sources in models and platforms
 SHORT = 40                # lines: a file below is short
 MOST_SHORT = 55           # short files in models and platforms
 LEAST_PURE = 0.6          # of the lines of a block with a core: without SystemC
@@ -30,6 +31,9 @@ LARGE = {
     "SharedMemory": (45, 8), "Sm": (19, 25), "SubcontextPartition": (28, 14), "Tmau": (20, 24), "TpcQuota": (32, 11),
     "TaskEntry": (15, 25), "WarpScheduler": (32, 8),
 }
+# What the root of the repository holds beside hidden files: whatever else is there was left behind, or belongs in a folder.
+ROOT_FILES = {"CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md"}
+ROOT_HIDDEN = {".clang-format", ".clang-tidy", ".gitignore"}
 # Who may include whom (docs/architecture.md): a folder of models sees itself and these.
 LAYERS = {"common": (), "arch": ("common",), "protocol": ("arch", "common")}
 BLOCK_SEES = ("protocol", "arch", "common")
@@ -239,6 +243,14 @@ def shared_names(root, *folders):
     return [f"{name}: {', '.join(found)}" for name, found in sorted(places.items()) if len(found) > 1]
 
 
+def loose_files(root):
+    """Files in the root that nobody expects there, of those that the repository has or would take."""
+    listed = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"], check=True,
+                            capture_output=True, text=True).stdout.splitlines()
+    return sorted(name for name in listed
+                  if "/" not in name and name not in ROOT_FILES | ROOT_HIDDEN and (root / name).is_file())
+
+
 # -- Includes ---------------------------------------------------------------------------------------------------------
 
 def includes(path):
@@ -408,6 +420,13 @@ class ChecksOfMadeUpTrees(unittest.TestCase):
         self.assertEqual(shared_names(self.root, "models", "platforms"),
                          ["short.h: models/a/short.h, platforms/b/short.h"])
 
+    def test_files_that_were_left_in_the_root_are_found(self):
+        subprocess.run(["git", "init", "--quiet", self.root], check=True)
+        for name in ("README.md", ".gitignore", "models/a/x.h", "left.yaml", "trace.vcd"):
+            self.write(name, "*.swp\n" if name == ".gitignore" else "")
+        self.write("hidden.swp", "")
+        self.assertEqual(loose_files(self.root), ["left.yaml", "trace.vcd"])
+
     def test_includes_against_the_direction_are_found(self):
         for path in ("models/common/c.h", "models/arch/a.h", "models/protocol/p.h", "models/sm/s.h", "models/cwd/w.h",
                      "platforms/gpu/g.h", "platforms/replay/r.h", "platforms/cli/x.h"):
@@ -467,6 +486,11 @@ class HeddleIsBuiltLikeThat(unittest.TestCase):
 
     def test_no_two_files_share_a_name(self):
         self.none_of(shared_names(ROOT, "models", "platforms", "testbenches"))
+
+    def test_the_root_holds_what_belongs_there(self):
+        if not (ROOT / ".git").exists():
+            self.skipTest("not a checkout")
+        self.none_of(loose_files(ROOT))
 
     def test_includes_point_one_way(self):
         self.none_of(wrong_includes(ROOT))

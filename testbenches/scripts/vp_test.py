@@ -12,13 +12,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("HEDDLE_VP_PROGRAM", str(ROOT / "build/release/heddle-vp"))
+COMPILER = os.environ.get("HEDDLE_PROGRAM", str(ROOT / "build/release/heddle"))
 PAGE = ROOT / "docs/virtual-platform.md"
 MISSING = 77
 LIMIT = 240  # seconds that a guest may take on a busy machine
 
 
 def command(*words):
-    return [str(ROOT / "scripts/vp"), "--no-install", "--program", PROGRAM, *words]
+    return [str(ROOT / "scripts/vp"), "--no-install", "--program", PROGRAM, "--compiler", COMPILER, *words]
 
 
 def run(*words):
@@ -87,16 +88,18 @@ def alive(number):
 
 class GuestTest(unittest.TestCase):
     def test_launches_are_right_and_processes_kept_apart(self):
-        status, console, errors = run("identify", "launches:1:1000", "condensed:10", "hostile:1:5000")
+        status, console, errors = run("identify", "launches:1:1000", "condensed:10", "brought:1:30", "hostile:1:5000")
         lines = of_guest(console)
         self.assertEqual(status, 0, console + errors)
         for wanted in ("guest: device 0x4c444548", "guest: 1000 launches are right",
                        "guest: 200 launches by condensed packets are right",
+                       "guest: 30 launches of kernels of a file are right",
+                       "guest: hostile: 10 attacks with code of its own, all refused, and 10 times code",
                        "guest: hostile: 5000 random accesses, 50 attacks of which ",
                        "guest: launches of the other process are right beside it", "guest: end, status 0"):
             self.assertTrue(any(line.startswith(wanted) for line in lines), f"{wanted}: {lines}")
         self.assertIn("the guest has ended", errors)
-        attacks = next(line for line in lines if line.startswith("guest: hostile: "))
+        attacks = next(line for line in lines if line.startswith("guest: hostile: 5000"))
         refused, done, endless = [int(word) for word in re.search(
             r"which (\d+) were refused, (\d+) packets done, (\d+) kernels without an end$", attacks.strip()).groups()]
         self.assertGreaterEqual(refused, 49)

@@ -286,6 +286,41 @@ TEST_CASE("an abort ends the CTAs of its operation, and those that come later", 
   }
 }
 
+TEST_CASE("an abort ends CTAs that run for a duration, and those that come later", "[sm][MEM-05][PKT-14]") {
+  for (const TimingMode mode : kModes) {
+    ProgramBench bench({}, mode);
+    const std::uint32_t size = bench.add(good(), 32);  // what such a CTA takes
+    const auto timed = [&](std::uint32_t slot, std::uint32_t operation, std::uint64_t cycles) {
+      auto packet = bench.packet(size, slot, slot, operation);
+      packet.code = heddle::arch::kNoCode;
+      packet.duration = {cycles, cycles};
+      return packet;
+    };
+    bench.mpc.start(0, timed(0, 5, 1'000'000));
+    bench.mpc.start(0, timed(1, 6, 900));
+    bench.mpc.start(0, timed(2, 5, 300));
+    bench.mpc.start(700, timed(3, 5, 1'000'000));
+    bench.mpc.abort(500, 5);
+    bench.mpc.abort(510, 5);
+    heddle::test::run_until_idle();
+    REQUIRE(bench.mpc.exits.size() == 4);
+    const Cycle links = mode != TimingMode::lt ? 2 * heddle::test::ProgramMpc::kDistance : 0;
+    for (const auto& [cycle, exit] : bench.mpc.exits) {
+      CAPTURE(exit.cta_slot, cycle);
+      const bool ended_itself = exit.cta_slot == 1 || exit.cta_slot == 2;
+      CHECK(exit.faulted == !ended_itself);
+      if (exit.cta_slot == 0) CHECK(cycle == 500 + links);
+      if (exit.cta_slot == 3) CHECK(cycle == 700 + links);
+    }
+    CHECK(bench.sm.resident() == 0);
+    // The end that the first one would have had is no other's.
+    bench.mpc.start(5000 + bench.domain.now(), timed(0, 7, 400));
+    heddle::test::run_until_idle();
+    REQUIRE(bench.mpc.exits.size() == 5);
+    CHECK_FALSE(bench.mpc.exits.back().second.faulted);
+  }
+}
+
 TEST_CASE("an abort reaches a CTA that is still on its way", "[sm][MEM-05]") {
   ProgramBench bench;
   const std::uint32_t code = bench.add(good(), 32);

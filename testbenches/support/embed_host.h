@@ -1,7 +1,6 @@
 // What tests of the facade share: software of a host, and reports that are caught. Public headers alone.
 #pragma once
 
-#include <fstream>
 #include <functional>
 #include <heddle/gpu.h>
 #include <heddle/tlm_bus.h>
@@ -12,6 +11,8 @@
 #include <catch2/catch.hpp>
 #include <tlm_utils/simple_target_socket.h>
 
+#include "support/temp_dir.h"
+
 namespace heddle::test {
 
 inline GpuOptions small() {
@@ -20,11 +21,13 @@ inline GpuOptions small() {
   return options;
 }
 
-inline std::string write_file(const std::string& name, const std::string& text) {
-  const std::string path = "embed_" + name;
-  std::ofstream(path) << text;
-  return path;
+// For the files of this process.
+inline const TempDir& scratch() {
+  static const TempDir folder;
+  return folder;
 }
+
+inline std::string write_file(const std::string& name, const std::string& text) { return scratch().write(name, text); }
 
 // Software of a host: a thread with the C library's bus, and 64 KiB of RAM that the device reaches as well.
 class Host : public sc_core::sc_module {

@@ -190,6 +190,68 @@ TEST_CASE("code that has changed is seen by the next packet that reads its objec
   settle(lab);
 }
 
+TEST_CASE("who loads and unloads code for ever is never refused, and loses nothing that is used",
+          "[system][HST-07][PKT-05]") {
+  // Each program takes a quarter of what a subcontext may have.
+  class Heavy final : public CountingDecoder {
+   public:
+    arch::DecodedCode decode(const std::vector<std::uint8_t>& code) const override {
+      arch::DecodedCode made = CountingDecoder::decode(code);
+      made.text = arch::BroughtCode::kMostBytes / 4;
+      return made;
+    }
+  };
+  const std::string table = GENERATE("scratch", "memory");
+  constexpr unsigned kPrograms = 12;
+  SimFixture fixture;
+  const auto decoder = std::make_shared<Heavy>();
+  PacketLab lab(small({"gpu.packet.table=" + table}), gpu::DeviceMemory::own, decoder);
+  lab.begin();
+  Machine& m = lab[0];
+  heddle_queue queue = lab.open_queue(0, 0, 16, true);
+  const std::uint64_t x = words(lab, 1);
+  const std::uint64_t y = words(lab, 0);
+  const std::uint64_t kernarg = arguments(lab, {x, y, kItems, 1});
+  std::uint32_t sum = 0;
+  const std::uint64_t signal = lab.new_signal(0, true, 100);
+  BroughtProgram kept(kAddKernel);
+  kept.load(lab);
+  heddle_packet reference{};
+  const heddle_dispatch dispatch = dispatch_of(kept.kernel("add"), kernarg, signal);
+  REQUIRE(heddle_packet_reference(&reference, &dispatch, 2) == HEDDLE_OK);
+  submit(queue, {reference});
+  wait_below(m, signal, 100);
+  ++sum;
+  BroughtProgram first(kAddKernel);
+  first.load(lab);
+  for (unsigned i = 2; i < 2 + kPrograms; ++i) {
+    INFO("program " << i);
+    std::string other = kAddKernel;
+    other.replace(other.find("factor * x"), 10, std::to_string(i) + " * x");
+    BroughtProgram brought(other);
+    REQUIRE(heddle_program_bytes(&brought.program) <= heddle_program_bytes(&first.program));
+    REQUIRE(heddle_program_load(&brought.program, &m.bus, first.at, first.at) == HEDDLE_OK);
+    run(lab, queue, brought.kernel("add"), kernarg);
+    check_sums(lab, y, sum += i);
+  }
+  CHECK(decoder->decoded == 1 + kPrograms);
+  // The entry still has its program, which was not decoded again.
+  heddle_condensed condensed;
+  heddle_condensed_init(&condensed);
+  REQUIRE(heddle_condensed_append(&condensed, 2, 0, nullptr) == HEDDLE_OK);
+  submit(queue, {condensed.packet});
+  wait_below(m, signal, 99);
+  check_sums(lab, y, ++sum);
+  CHECK(decoder->decoded == 1 + kPrograms);
+  // A reset forgets all of it.
+  m.gpu.reset();
+  lab.begin();
+  heddle_queue again = lab.open_queue(0, 0, 16, true);
+  run(lab, again, kept.kernel("add"), kernarg);
+  CHECK(decoder->decoded == 2 + kPrograms);
+  settle(lab);
+}
+
 TEST_CASE("a kernel that software brings launches another of its file", "[system][HST-07][TSK-06]") {
   const std::string timing = GENERATE("at", "fast", "lt");
   SimFixture fixture;
@@ -306,6 +368,101 @@ TEST_CASE("a machine without a decoder, or without what a program needs, refuses
   heddle_queue queue = lab.open_queue(0, 0, 8, true);
   const std::uint64_t kernarg = arguments(lab, {lab.take_device(1024), 0, 0, 0});
   CHECK(refused(lab, queue, dispatch_of(brought.kernel("copies"), kernarg, 0)).reason == HEDDLE_REASON_CODE_MACHINE);
+  settle(lab);
+}
+
+// A process with pages of its own: its kernels, and data.
+struct Process {
+  static constexpr std::uint64_t kPage = arch::kSmallPage;
+  static constexpr std::uint64_t kData = 0x1'4000'0000;  // virtual
+
+  Process(PacketLab& lab, std::uint8_t subcontext, std::uint64_t kernels_at)
+      : kernels(lab.take_device(kPage, kPage)), data(lab.take_device(kPage, kPage)), virtual_kernels(kernels_at) {
+    Machine& m = lab[0];
+    constexpr std::uint64_t kTables = std::uint64_t{2} << 20;
+    arch::PageTables tables(lab.take_device(kTables, kPage), kTables,
+                            [&m](std::uint64_t address, std::uint64_t value) { m.write(address, value); });
+    tables.map(virtual_kernels, kernels, kPage, false);
+    tables.map(kData, data, kPage, true);
+    // Arguments of its launches lie in their records.
+    const arch::RecordSupply own = m.gpu.params().nested_memory().of(subcontext).tasks;
+    const std::uint64_t begin = own.pool.base / kPage * kPage;
+    const std::uint64_t end = (own.pool.base + own.bytes() + kPage - 1) / kPage * kPage;
+    tables.map(begin, begin, end - begin, false);
+    REQUIRE(m.bus.write(&m, HEDDLE_REG_SHARE_SUBCONTEXT, 4, subcontext));
+    REQUIRE(m.bus.write(&m, HEDDLE_REG_SHARE_VALUE, 8, tables.root()));
+    REQUIRE(m.bus.write(&m, HEDDLE_REG_SHARE_COMMAND, 4, HEDDLE_SHARE_COMMAND_PAGE_TABLE));
+    for (std::uint32_t i = 0; i < kItems; ++i) {
+      m.write<std::uint32_t>(data + 4 * i, i);
+      m.write<std::uint32_t>(data + 1024 + 4 * i, 2 * i);
+    }
+    m.write(data + 2048, AddArguments{kData, kData + 1024, kItems, 5});
+  }
+  std::uint64_t arguments() const { return kData + 2048; }
+  // Where that address of its kernels lies in memory.
+  std::uint64_t physical(std::uint64_t address) const { return kernels + (address - virtual_kernels); }
+
+  std::uint64_t kernels;  // physical
+  std::uint64_t data;
+  std::uint64_t virtual_kernels;
+};
+
+TEST_CASE("a launch from the device reaches the kernel objects and the code of its own process alone",
+          "[system][HST-07][MEM-04][PRT-08]") {
+  const std::string timing = GENERATE("at", "fast", "lt");
+  SimFixture fixture;
+  const auto decoder = std::make_shared<CountingDecoder>();
+  PacketLab lab(small({"gpu.mmu.enabled=true", "gpu.task.nested.parts=4", "gpu.timing=" + timing}),
+                gpu::DeviceMemory::own, decoder);
+  lab.begin();
+  Machine& m = lab[0];
+  const Process own(lab, 1, 0x1'0000'0000);
+  const Process victim(lab, 2, 0x1'0000'0000 + Process::kPage);
+  BroughtProgram brought(std::string(kParentKernel) + kAddKernel);
+  REQUIRE(heddle_program_load(&brought.program, &m.bus, own.kernels, own.virtual_kernels) == HEDDLE_OK);
+  const std::uint64_t child = brought.kernel("add").object;
+  heddle_queue queue = lab.open_queue(0, 0, 16, true, 0, 1);
+  run(lab, queue, brought.kernel("parent"), own.arguments());
+  check_sums(lab, own.data + 1024, 7);
+  CHECK(m.gpu.log().faults().empty());
+  // A kernel of another process, whose code nobody else has.
+  std::string secret = kAddKernel;
+  secret.replace(secret.find("factor * x"), 10, "77 * x");
+  BroughtProgram theirs(secret);
+  REQUIRE(heddle_program_load(&theirs.program, &m.bus, victim.kernels, victim.virtual_kernels) == HEDDLE_OK);
+  const std::uint64_t object = theirs.kernel("add").object;
+  // The first link of the parent's code.
+  const std::uint64_t parent = own.physical(brought.kernel("parent").object);
+  const std::uint64_t link = own.physical(m.read<std::uint64_t>(parent + arch::kKernelObjectCode)) + 16;
+  REQUIRE(m.read<std::uint64_t>(link) == child);
+  const unsigned decoded = decoder->decoded;
+  unsigned faults = 0;
+  const auto attack = [&](std::uint64_t address) {
+    m.write(link, address);
+    run(lab, queue, brought.kernel("parent"), own.arguments());
+    REQUIRE(m.gpu.log().faults().size() == ++faults);
+    const arch::FaultRecord& fault = m.gpu.log().faults().back();
+    CHECK(fault.kind == arch::FaultKind::child);
+    CHECK(fault.where == "there is no kernel object");
+    CHECK(fault.subcontext == 1);
+  };
+  attack(victim.physical(object));  // where it lies in memory
+  attack(object);                   // where its own process has it
+  attack(HEDDLE_HOST_WINDOW + 0x1000);
+  // An object of its own that names the code of the other, where that lies in memory.
+  m.write(link, child);
+  const std::uint64_t place = own.physical(child) + arch::kKernelObjectCode;
+  const auto code = m.read<std::uint64_t>(place);
+  const auto secret_code = m.read<std::uint64_t>(victim.physical(object) + arch::kKernelObjectCode);
+  m.write(place, victim.physical(secret_code));
+  run(lab, queue, brought.kernel("parent"), own.arguments());
+  REQUIRE(m.gpu.log().faults().size() == ++faults);
+  CHECK(m.gpu.log().faults().back().where == arch::reason_text(arch::Reason::code_unreadable));
+  // Three parents were other programs to the machine, as links are a part of code; the secret was never seen.
+  CHECK(decoder->decoded == decoded + 3);
+  m.write(place, code);
+  run(lab, queue, brought.kernel("parent"), own.arguments());
+  check_sums(lab, own.data + 1024, 12);
   settle(lab);
 }
 

@@ -628,6 +628,7 @@ TEST_CASE("a platform of another bus width reaches a device through an adapter",
   CHECK(value == 0x1122'3344'5566'7788);
   tlm::tlm_dmi dmi;
   REQUIRE(platform.socket->get_direct_mem_ptr(payload, dmi));
+  CHECK(dmi.get_end_address() - dmi.get_start_address() + 1 == std::uint64_t{2} << 20);
   CHECK(std::memcmp(dmi.get_dmi_ptr() + (4096 - dmi.get_start_address()), &value, 8) == 0);
   // The machine works on the page.
   tlm::tlm_phase phase = tlm::BEGIN_REQ;

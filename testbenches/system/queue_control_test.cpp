@@ -143,6 +143,49 @@ TEST_CASE("clusters, local memory and device-side launches are killed as well", 
   settle(lab);
 }
 
+TEST_CASE("kernels that run for a duration are killed at once, and their SMs are free", "[system][PKT-14]") {
+  const std::string timing = GENERATE("at", "fast", "lt");
+  const std::string records = GENERATE("false", "true");
+  SimFixture fixture;
+  PacketLab lab(small({"gpu.timing=" + timing, "gpu.task.host_records=" + records}));
+  lab.begin();
+  Machine& m = lab[0];
+  heddle_queue doomed = lab.open_queue(0, 0, 16, true);
+  heddle_queue other = lab.open_queue(0, 1, 16, true);
+  constexpr std::uint64_t kSecond = 1'000'000'000;  // cycles
+  heddle_kernel_object clustered{};
+  clustered.shortest = clustered.longest = kSecond;
+  clustered.extents[HEDDLE_CLUSTER_GPC][0] = 4;
+  clustered.extents[HEDDLE_CLUSTER_GPC][1] = clustered.extents[HEDDLE_CLUSTER_GPC][2] = 1;
+  const std::uint64_t signal = lab.new_signal(0, true, 9);
+  // All SMs are full, and more CTAs wait; clusters, and one behind a barrier bit.
+  const std::uint64_t full = lab.timed_object(0, kSecond);
+  submit(doomed, {kernel(PacketLab::dispatch(lab.new_object(0, clustered), 32 * 8, 32, signal, false)),
+                  kernel(PacketLab::dispatch(full, 1024 * 400, 1024, signal, false)),
+                  kernel(PacketLab::dispatch(full, 32, 32, signal, true))});
+  run_us(30);
+  const double launched = m.stat("cwd.ctas_launched");
+  CHECK(launched > 8);
+  const sc_core::sc_time asked = sc_core::sc_time_stamp();
+  REQUIRE(heddle_queue_inactivate(&doomed, 1000) == HEDDLE_OK);
+  CHECK(sc_core::sc_time_stamp() - asked < sc_core::sc_time(10, sc_core::SC_US));
+  CHECK(state_of(doomed) == HEDDLE_QUEUE_STATE_INACTIVE);
+  CHECK(m.read<std::int64_t>(signal) == 9);
+  CHECK(m.stat("task.aborted") == 2);
+  // Whoever needs all SMs has them now, and every CTA has been counted once.
+  const std::uint64_t done = lab.new_signal(0, true, 1);
+  const sc_core::sc_time begun = sc_core::sc_time_stamp();
+  submit(other, {kernel(PacketLab::dispatch(lab.timed_object(0, 100), 1024 * 400, 1024, done))});
+  CHECK(wait_below(m, done) == 0);
+  CHECK(sc_core::sc_time_stamp() - begun < sc_core::sc_time(60, sc_core::SC_US));
+  CHECK(m.stat("cwd.ctas_launched") == m.stat("cwd.ctas_completed"));
+  CHECK(m.gpu.log().faults().empty());
+  REQUIRE(heddle_queue_destroy(&doomed, 1000) == HEDDLE_OK);
+  heddle_queue again = lab.open_queue(0, 0, 16, true);
+  expect_works(lab, again);
+  settle(lab);
+}
+
 TEST_CASE("queues can be inactivated at any time, whatever their kernels are doing", "[system][PKT-14]") {
   Random random(seed());
   for (std::uint32_t round = 0; round < (long_tests() ? 400U : 24U); ++round) {
@@ -157,6 +200,7 @@ TEST_CASE("queues can be inactivated at any time, whatever their kernels are doi
     Machine& m = lab[0];
     const std::uint64_t endless_object = lab.program_object(0, endless(), "endless");
     const std::uint64_t timed = lab.timed_object(0, random.between(100, 5000));
+    const std::uint64_t long_timed = lab.timed_object(0, 1'000'000'000, "long");
     const std::uint64_t word = lab.take_device(128);
     std::vector<heddle_queue> queues;
     std::vector<std::uint64_t> signals;
@@ -169,8 +213,8 @@ TEST_CASE("queues can be inactivated at any time, whatever their kernels are doi
         heddle_dispatch d = PacketLab::dispatch(timed, 32 * random.between(1, 300), 32, signals[q], random.chance(20));
         // Queue 2 is to go on: nothing of it may wait for ever.
         const bool forever = q < 2 && random.chance(40);
-        packets.push_back(forever ? endless_kernel(endless_object, random.between(1, 300), word, signals[q])
-                                  : kernel(d));
+        const std::uint64_t lasting = random.chance(50) ? endless_object : long_timed;
+        packets.push_back(forever ? endless_kernel(lasting, random.between(1, 300), word, signals[q]) : kernel(d));
       }
       submit(queues[q], packets);
       sent.push_back(static_cast<std::uint32_t>(packets.size()));

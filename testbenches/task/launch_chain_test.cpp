@@ -70,13 +70,13 @@ TEST_CASE("a task whose kernel object cannot be read is told of, and one whose r
   arch::put_number(line, tmd::kContext, 8, 0x2000);
   arch::put_number(line, tmd::kKernel, 8, 0x3000);
   SECTION("the object") {
-    const task::ChainPtr chain = task::start_chain(0x1000);
+    const task::ChainPtr chain = task::start_chain(0x1000, any_space());
     REQUIRE(chain->access().address == 0x1000);
     chain->answer_line(line);
-    REQUIRE(chain->access().address == 0x3000);
-    chain->failed();
     REQUIRE(chain->access().step.address == 0x2000 + context::kOwner);
     chain->answer_word(0x5000);
+    REQUIRE(chain->access().address == 0x3000);
+    chain->failed();
     const auto effects = chain->take_effects();
     REQUIRE(effects.size() == 1);
     const auto& read = std::get<task::ChildRead>(effects[0]);
@@ -85,20 +85,68 @@ TEST_CASE("a task whose kernel object cannot be read is told of, and one whose r
     CHECK(chain->over());
   }
   SECTION("an address that cannot be one") {
-    arch::put_number(line, tmd::kKernel, 8, 0x3010);
-    const task::ChainPtr chain = task::start_chain(0x1000);
+    const std::uint64_t address = GENERATE(std::uint64_t{0}, std::uint64_t{0x3010}, arch::kHostWindow + 0x3000);
+    arch::put_number(line, tmd::kKernel, 8, address);
+    const task::ChainPtr chain = task::start_chain(0x1000, any_space());
     chain->answer_line(line);
     chain->answer_word(0x5000);
     CHECK_FALSE(std::get<task::ChildRead>(chain->take_effects().at(0)).readable);
   }
   SECTION("the record") {
-    const task::ChainPtr chain = task::start_chain(0x1000);
+    const task::ChainPtr chain = task::start_chain(0x1000, any_space());
     chain->failed();
     const auto effects = chain->take_effects();
     REQUIRE(effects.size() == 1);
     CHECK(std::get<task::AccessFailed>(effects[0]).record == 0x1000);
     CHECK(chain->over());
   }
+}
+
+TEST_CASE("kernel object and code are read in the address space of the grid that launches", "[task][TSK-06][MEM-04]") {
+  constexpr std::uint8_t kSubcontext = 5;
+  const bool tail = GENERATE(false, true);
+  RecordLine line{};
+  arch::put_number(line, tmd::kContext, 8, 0x2000);
+  arch::put_number(line, tmd::kKernel, 8, 0x3000);
+  if (tail) {
+    arch::put_number(line, tmd::kFlags, 4, static_cast<std::uint32_t>(arch::LaunchMode::tail) << 8);
+    REQUIRE(task::child_record(line).mode == arch::LaunchMode::tail);
+  }
+  const std::uint64_t parent = tail ? 0x2000 : 0x5000;
+  const auto spaces = [parent](std::uint64_t asked) {
+    return asked == parent ? task::ObjectSpace{true, kSubcontext} : task::ObjectSpace{};
+  };
+  arch::KernelObject object;
+  object.code = {0x4000, 200};
+  object.name = "child";
+  const arch::KernelObjectBytes bytes = arch::encode(object);
+  const task::ChainPtr chain = task::start_chain(0x1000, spaces);
+  CHECK_FALSE(chain->access().subcontext);  // records are the machine's
+  chain->answer_line(line);
+  if (!tail) {
+    REQUIRE(chain->access().step.address == 0x2000 + context::kOwner);
+    chain->answer_word(parent);
+  }
+  REQUIRE(chain->access().address == 0x3000);
+  CHECK(chain->access().subcontext == kSubcontext);
+  chain->answer_line(bytes);
+  for (const std::uint64_t address : {0x4000, 0x4080}) {
+    REQUIRE(chain->access().address == address);
+    CHECK(chain->access().subcontext == kSubcontext);
+    chain->answer_line({});
+  }
+  const auto effects = chain->take_effects();
+  REQUIRE(effects.size() == 1);
+  const auto& read = std::get<task::ChildRead>(effects[0]);
+  CHECK(read.readable);
+  CHECK(read.parent == parent);
+  CHECK(read.code.complete());
+  // A launch that names no grid, as a damaged record does, reads nothing.
+  const task::ChainPtr lost = task::start_chain(0x1000, [](std::uint64_t) { return task::ObjectSpace{}; });
+  lost->answer_line(line);
+  if (!tail) lost->answer_word(parent);
+  REQUIRE(lost->over());
+  CHECK_FALSE(std::get<task::ChildRead>(lost->take_effects().at(0)).readable);
 }
 
 }  // namespace heddle::test::task_launch_chain_test

@@ -28,6 +28,11 @@ using task::RecordLine;
 namespace tmd = arch::tmd;
 namespace context = arch::context;
 
+// Every grid is known, and addresses are physical.
+inline task::ObjectSpaces any_space() {
+  return [](std::uint64_t) { return task::ObjectSpace{true, std::nullopt}; };
+}
+
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
 class PlainMemory {
@@ -267,7 +272,7 @@ class World {
   }
 
   void take(const task::RecordPrepared& effect) { begin(effect.task, effect.record); }
-  void take(const task::ChildReady& effect) { enter(task::start_chain(effect.record)); }
+  void take(const task::ChildReady& effect) { enter(task::start_chain(effect.record, any_space())); }
   void take(const task::ChildRead& effect) {
     REQUIRE(effect.readable);
     const auto node = static_cast<std::uint32_t>(arch::get_64(effect.line, tmd::kArgs));
@@ -433,7 +438,7 @@ class World {
     arch::put_number(line, tmd::kArgs, 8, number);
     memory_.write(actor.record, line);
     if (child.mode == LaunchMode::fire_and_forget) {
-      enter(task::start_chain(actor.record));
+      enter(task::start_chain(actor.record, any_space()));
       launched(actor);
       return;
     }
@@ -453,7 +458,7 @@ class World {
     }
     actor.push->answer(memory_.step(step));
     if (!actor.push->over()) return;
-    if (actor.push->starts()) enter(task::start_chain(actor.record));
+    if (actor.push->starts()) enter(task::start_chain(actor.record, any_space()));
     launched(actor);
   }
 

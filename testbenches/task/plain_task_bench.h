@@ -207,7 +207,9 @@ class PlainBench final : public task::ChainMemory, private EventHandler {
       unit.scheduler().answered(answer);
     });
   }
-  void read_line(std::uint64_t address, std::uint32_t tag) override { answer(tag, 0, memory.line(address)); }
+  void read_line(std::uint64_t address, std::optional<std::uint8_t>, std::uint32_t tag) override {
+    answer(tag, 0, memory.line(address));
+  }
   void write_line(std::uint64_t address, const RecordLine& line, std::uint32_t tag) override {
     memory.write(address, line);
     answer(tag, 0, {});

@@ -6,7 +6,7 @@
     const canvas = h("canvas", { role: "img", "aria-label": configuration.label });
     holder.prepend(canvas);
     let chart = null;
-    heddle.plot(() => {
+    const draw = () => {
       if (chart) chart.destroy();
       const settings = configuration.make();
       Chart.defaults.font.family = heddle.colour("font");
@@ -27,8 +27,11 @@
           },
         },
       });
-    });
-    return () => chart;
+    };
+    heddle.plot(draw);
+    const current = () => chart;
+    current.redraw = draw;
+    return current;
   }
   heddle.makeChart = makeChart;
 

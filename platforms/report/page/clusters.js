@@ -15,6 +15,7 @@
         cycles(row.mean_skew), cycles(row.max_skew), row.cgas ? heddle.time(time) : "\u2013", waits && heddle.number(row.phases, 12),
         waits && cycles(row.mean_wait)];
       return h("tr", {}, h("th", { scope: "row", class: "strong", title: row.kernel }, heddle.clipped(shortNames.get(row.kernel) || row.kernel || ""),
+        row.guessed ? h("small", { class: "below" }, "cluster guessed from the name") : null,
         row.unfinished ? h("small", { class: "below" }, `${heddle.count(row.unfinished, "more CGA")}, not all of whose CTAs ended`) : null),
       numbers.filter((text) => text !== false).map((text) => h("td", { class: "number" }, text)));
     }), heads.map((_, i) => i).slice(1));

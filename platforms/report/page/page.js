@@ -4,58 +4,7 @@
   const palette = 8;
   const main = document.getElementById("main");
   const nav = document.getElementById("nav");
-
-  window.addEventListener("error", (event) => {
-    heddle.fail("script", event.error || event.message);
-    document.body.dataset.errors = String(heddle.errors.length);
-  });
-
-  // Calls `draw` at most once a frame while the element's width changes.
-  heddle.onResize = function (element, draw) {
-    let width = element.clientWidth;
-    let waiting = false;
-    new ResizeObserver(() => {
-      if (element.clientWidth === width || waiting) return;
-      waiting = true;
-      requestAnimationFrame(() => {
-        waiting = false;
-        width = element.clientWidth;
-        draw();
-      });
-    }).observe(element);
-  };
-
-  // A card is in the page before it is filled, so that plots know their size.
-  function card(parent, { id, title, lead, wide = true, navText }, fill) {
-    const box = h("section", { class: wide ? "card wide" : "card", id }, h("h3", {}, title), lead ? h("p", { class: "lead" }, lead) : null);
-    parent.append(box);
-    try {
-      fill(box);
-    } catch (error) {
-      heddle.fail(title, error);
-      box.append(h("p", { class: "notice bad" }, `This part could not be drawn: ${error.message}`));
-    }
-    if (navText && id) nav.append(h("a", { href: `#${id}` }, navText));
-    return box;
-  }
-  const holder = (parent, name) => {
-    const element = h("div", { class: `plot ${name}` });
-    parent.append(element);
-    return element;
-  };
-  const cells = (texts, numeric = []) => texts.map((text, i) => h("td", { class: numeric.includes(i) ? "number" : null }, text));
-  const table = (heads, rows, numeric = []) => h("div", { class: "scroll" }, h("table", {},
-    h("thead", {}, h("tr", {}, heads.map((head, i) => h("th", { scope: "col", class: numeric.includes(i) ? "number" : null }, head)))),
-    h("tbody", {}, rows)));
-
-  function headline(data) {
-    const element = document.getElementById("headline");
-    if (data.command) element.append(h("pre", { class: "command" }, h("code", {}, data.command)));
-    const tiles = heddle.list(data.highlights);
-    if (tiles.length)
-      element.append(h("dl", { class: "tiles" }, tiles.map((tile) => h("div", {},
-        h("dt", {}, tile.label), h("dd", { class: "value" }, tile.value), tile.note ? h("dd", { class: "note" }, tile.note) : null))));
-  }
+  const { card, holder, cells, table, headline, guarded } = heddle;
 
   function notices(data) {
     const expectations = heddle.list(data.expectations);
@@ -405,7 +354,7 @@
     if (summary.length)
       card(grid, { id: "summary", title: "Summary", wide: !both, navText: "Summary" }, (box) => box.append(h("div", { class: "scroll" },
         h("table", { class: "pairs" }, h("tbody", {}, summary.map((row) =>
-          h("tr", {}, h("th", { scope: "row" }, row.label), h("td", { class: "number strong" }, row.value), h("td", { class: "muted" }, row.note || ""))))))));
+          h("tr", {}, h("th", { scope: "row" }, row.label), h("td", { class: "strong" }, row.value), h("td", { class: "muted" }, row.note || ""))))))));
     if (expectations.length)
       card(grid, { id: "expectations", title: "Expectations", wide: !both, navText: "Expectations" }, (box) => {
         box.append(table(["Result", "Expectation", "Actual"], expectations.map((row) => h("tr", {},
@@ -418,28 +367,7 @@
       });
   }
 
-  function redrawAll() {
-    for (const draw of heddle.redraws) {
-      try { draw(); } catch (error) { heddle.fail("redraw", error); }
-    }
-  }
-  const paper = (on) => { document.documentElement.dataset.theme = on ? "light" : ""; redrawAll(); };
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
-  window.addEventListener("beforeprint", () => { if (heddle.isDark()) paper(true); });
-  window.addEventListener("afterprint", () => { if (document.documentElement.dataset.theme === "light") paper(false); });
-  window.addEventListener("scroll", heddle.tooltip.hide, { passive: true });
-
-  function guarded(what, draw) {
-    try {
-      draw();
-    } catch (error) {
-      heddle.fail(what, error);
-      main.append(h("p", { class: "notice bad" }, `A part of this page (${what}) could not be drawn: ${error.message}`));
-    }
-  }
-
-  try {
-    const data = JSON.parse(document.getElementById("heddle-data").textContent);
+  heddle.showPage((data) => {
     guarded("headline", () => headline(data));
     guarded("notices", () => notices(data));
     howToRead();
@@ -448,11 +376,5 @@
     guarded("run", () => runSection(data));
     if (main.querySelectorAll(".card").length === 1)
       main.append(h("p", { class: "notice", style: { marginTop: "16px" } }, "There is nothing to plot: this report holds no results."));
-    if (!nav.childElementCount) nav.parentElement.remove();
-  } catch (error) {
-    heddle.fail("page", error);
-    main.prepend(h("p", { class: "notice bad" }, `The page could not be drawn: ${error.message}`));
-  }
-  document.body.dataset.errors = String(heddle.errors.length);
-  document.body.dataset.ready = "1";
+  });
 })();

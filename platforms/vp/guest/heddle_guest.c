@@ -31,6 +31,13 @@
 #define DEVICE_INPUT 0x10000u
 #define DEVICE_OUTPUT 0x20000u
 #define COUNTER 0x30000u
+#define BROUGHT 0x200000u       /* kernels of the file */
+#define BROUGHT_INPUT 0x300000u /* words that they read */
+#define BROUGHT_OUTPUT 0x301000u
+#define BROUGHT_ITEMS 250u
+#define BROUGHT_FILE "/brought.hdl" /* of brought.yaml, by `heddle compile` */
+#define CODE_IN_OBJECT 24u          /* offsets: where an object has the address of its code, */
+#define LINKS_IN_CODE 16u           /* and code its links (docs/kernels.md) */
 
 #define PROGRAM_TRIPLE 1u /* as kernels.yaml has them */
 #define PROGRAM_COUNT 2u
@@ -280,6 +287,81 @@ static void launch_triple(struct card* card, uint64_t* random) {
   }
 }
 
+/* The file of kernels that the program brings, read once. */
+struct brought {
+  uint8_t bytes[16384];
+  size_t size;
+  struct heddle_program program;
+};
+
+static void read_brought(struct brought* brought) {
+  const int file = open(BROUGHT_FILE, O_RDONLY | O_CLOEXEC);
+  if (file < 0) fail("%s: %s", BROUGHT_FILE, strerror(errno));
+  const ssize_t size = read(file, brought->bytes, sizeof brought->bytes);
+  close(file);
+  if (size <= 0 || (size_t)size == sizeof brought->bytes) fail("%s has %zd bytes", BROUGHT_FILE, size);
+  brought->size = (size_t)size;
+  enum heddle_damage damage = HEDDLE_DAMAGE_NONE;
+  if (heddle_program_open(&brought->program, brought->bytes, brought->size, &damage) != HEDDLE_OK) {
+    fail("%s: %s", BROUGHT_FILE, heddle_damage_text(damage));
+  }
+}
+
+/* Into the process's part, where it sees it itself. */
+static void load_brought(struct card* card, struct brought* brought) {
+  const uint64_t at = card->info.device_address + BROUGHT;
+  if (heddle_program_load(&brought->program, &card->bus, at, at) != HEDDLE_OK) fail("the kernels do not load");
+}
+
+static struct heddle_program_kernel find_brought(const struct brought* brought, const char* name) {
+  struct heddle_program_kernel kernel;
+  if (heddle_program_find(&brought->program, name, &kernel) != HEDDLE_OK) fail("there is no kernel %s", name);
+  return kernel;
+}
+
+static uint64_t load_word(struct card* card, uint64_t address) {
+  uint64_t word = 0;
+  if (!bus_load(card, address, &word, 8)) fail("%#llx cannot be read", (unsigned long long)address);
+  return word;
+}
+
+static void store_word(struct card* card, uint64_t address, uint64_t word) {
+  if (!bus_store(card, address, &word, 8)) fail("%#llx cannot be written", (unsigned long long)address);
+}
+
+static uint64_t brought_arguments(struct card* card, uint64_t from, uint64_t to, uint64_t factor) {
+  const uint64_t words[4] = {from, to, factor, BROUGHT_ITEMS};
+  const uint64_t address = card->info.device_address + ARGUMENTS;
+  if (!bus_store(card, address, words, sizeof words)) fail("arguments cannot be stored");
+  return address;
+}
+
+/* to = factor * from by the kernel of the file, whose code the device reads from the process's part. */
+static void launch_brought(struct card* card, const struct brought* brought, uint64_t* random) {
+  const uint64_t part = card->info.device_address;
+  const uint32_t factor = (uint32_t)(next(random) >> 57); /* products have 32 bits */
+  const struct heddle_program_kernel scale = find_brought(brought, "scale");
+  volatile uint32_t* input = (volatile uint32_t*)(card->part + BROUGHT_INPUT);
+  const volatile uint32_t* output = (const volatile uint32_t*)(card->part + BROUGHT_OUTPUT);
+  uint32_t sent[BROUGHT_ITEMS];
+  for (uint32_t i = 0; i < BROUGHT_ITEMS; ++i) input[i] = sent[i] = (uint32_t)(next(random) >> 40);
+  const uint64_t signal = arm(card);
+  struct heddle_dispatch dispatch;
+  if (heddle_program_dispatch(&scale, brought_arguments(card, part + BROUGHT_INPUT, part + BROUGHT_OUTPUT, factor),
+                              signal, &dispatch) != HEDDLE_OK) {
+    fail("no dispatch of a kernel of the file");
+  }
+  dispatch.scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_SYSTEM, HEDDLE_FENCE_SYSTEM);
+  struct heddle_packet packet;
+  heddle_packet_kernel(&packet, &dispatch);
+  submit(card, &packet, 1);
+  const int error = await(card, signal);
+  if (error != 0) fail("a launch of a kernel of the file does not end: %s", strerror(error));
+  for (uint32_t i = 0; i < BROUGHT_ITEMS; ++i) {
+    if (output[i] != factor * sent[i]) fail("item %u is %#x, from %#x by %#x", i, output[i], sent[i], factor);
+  }
+}
+
 /* A reference packet, then condensed packets of `kernels` launches, which add up in device memory. */
 static void launch_condensed(struct card* card, unsigned kernels) {
   const uint64_t counter = card->info.device_address + COUNTER;
@@ -359,6 +441,21 @@ static int condensed(unsigned rounds) {
   open_queue(&card);
   for (unsigned i = 0; i < rounds; ++i) launch_condensed(&card, 20);
   printf("guest: %u launches by condensed packets are right\n", 20 * rounds);
+  return 0;
+}
+
+static int brought_kernels(uint64_t seed, unsigned count) {
+  static struct brought brought;
+  struct card card;
+  uint64_t random = seed * 2 + 1;
+  read_brought(&brought);
+  open_card(&card);
+  open_queue(&card);
+  for (unsigned i = 0; i < count; ++i) {
+    if (i % 10 == 0) load_brought(&card, &brought);
+    launch_brought(&card, &brought, &random);
+  }
+  printf("guest: %u launches of kernels of a file are right\n", count);
   return 0;
 }
 
@@ -458,6 +555,73 @@ static void attack(struct card* card, uint64_t dice, const struct heddle_info* o
   *(volatile uint64_t*)(card->doorbells + 8 * card->info.queue) = 0;
 }
 
+/* The same with code that the attacker brings: a kernel of its own that reaches for what is the other's, an object of
+ * its own that names the other's code, or a packet that names the other's object, all where they are known to lie. */
+static void attack_with_code(struct card* card, struct brought* brought, uint64_t dice,
+                             const struct heddle_info* other) {
+  const uint64_t own = card->info.device_address;
+  const uint64_t target =
+      (dice >> 8 & 1) != 0 ? other->device_address + GUARDED : HEDDLE_HOST_WINDOW + other->host_address + GUARDED;
+  load_brought(card, brought);
+  struct heddle_program_kernel scale = find_brought(brought, "scale");
+  uint64_t from = own + BROUGHT_INPUT;
+  uint64_t to = own + BROUGHT_OUTPUT;
+  switch (dice % 4) {
+    case 0:
+      to = target;
+      break;
+    case 1:
+      from = target;
+      break;
+    case 2: {
+      const uint64_t code = load_word(card, scale.object + CODE_IN_OBJECT);
+      store_word(card, scale.object + CODE_IN_OBJECT, code - own + other->device_address);
+      break;
+    }
+    default:
+      scale.object = scale.object - own + other->device_address;
+  }
+  struct heddle_dispatch dispatch;
+  struct heddle_packet packet;
+  if (heddle_program_dispatch(&scale, brought_arguments(card, from, to, dice), 0, &dispatch) != HEDDLE_OK) {
+    fail("no dispatch of a kernel of the file");
+  }
+  heddle_packet_kernel(&packet, &dispatch);
+  copy_words(card->host + RING, packet.bytes, sizeof packet.bytes);
+  bus_barrier(card);
+  *(volatile uint64_t*)(card->doorbells + 8 * card->info.queue) = 0;
+}
+
+/* Code of which a few bytes are anything, or whose link leads to the other's kernel object. What becomes of that is the
+ * attacker's own affair: a refusal, a fault, or a kernel that does something in its own memory. */
+static void bring_anything(struct card* card, struct brought* brought, uint64_t dice, const struct heddle_info* other) {
+  const uint64_t own = card->info.device_address;
+  load_brought(card, brought);
+  const struct heddle_program_kernel scale = find_brought(brought, "scale");
+  struct heddle_program_kernel kernel = find_brought(brought, "launcher");
+  if ((dice & 1) != 0) {
+    const uint64_t code = load_word(card, kernel.object + CODE_IN_OBJECT);
+    store_word(card, code + LINKS_IN_CODE, scale.object - own + other->device_address);
+  } else {
+    kernel = scale;
+    const uint64_t code = load_word(card, kernel.object + CODE_IN_OBJECT);
+    for (unsigned i = 0; i < 3; ++i) {
+      const uint8_t byte = (uint8_t)(dice >> (8 + 16 * i));
+      const uint64_t at = code + (dice >> (16 + 16 * i) & 0xFF) % kernel.code_bytes;
+      if (!bus_store(card, at, &byte, 1)) fail("a byte of code cannot be written");
+    }
+  }
+  struct heddle_dispatch dispatch;
+  struct heddle_packet packet;
+  const uint64_t arguments = brought_arguments(card, own + BROUGHT_INPUT, own + BROUGHT_OUTPUT, dice);
+  if (heddle_program_dispatch(&kernel, arguments, 0, &dispatch) != HEDDLE_OK) fail("no dispatch of a kernel");
+  heddle_packet_kernel(&packet, &dispatch);
+  copy_words(card->host + RING, packet.bytes, sizeof packet.bytes);
+  bus_barrier(card);
+  *(volatile uint64_t*)(card->doorbells + 8 * card->info.queue) = 0;
+  (void)is_refused(card);
+}
+
 /* A fill of its own memory, which is done. */
 static void behave(struct card* card) {
   const uint64_t target = card->info.device_address + COUNTER;
@@ -475,12 +639,17 @@ static void behave(struct card* card) {
 /* Accesses everything that a process can map, at random, and opens its queue again and again: for an attack, for a
  * packet that is none, and for a kernel without an end. */
 static void be_hostile(uint64_t seed, unsigned accesses, const struct heddle_info* other) {
+  static struct brought brought;
   struct card card;
   uint64_t random = seed * 2 + 1;
   unsigned attacks = 0;
   unsigned refused = 0;
   unsigned done = 0;
   unsigned hung = 0;
+  unsigned brought_attacks = 0;
+  unsigned stopped = 0;
+  unsigned anything = 0;
+  read_brought(&brought);
   open_card(&card);
   open_queue(&card);
   for (unsigned i = 0; i < accesses; ++i) {
@@ -526,17 +695,30 @@ static void be_hostile(uint64_t seed, unsigned accesses, const struct heddle_inf
       hang(&card);
       ++hung;
     }
+    if (attacks % 5 == 3) {
+      open_again(&card);
+      attack_with_code(&card, &brought, value >> 3, other);
+      ++brought_attacks;
+      stopped += is_refused(&card) ? 1 : 0;
+      open_again(&card);
+      bring_anything(&card, &brought, value, other);
+      ++anything;
+    }
   }
   printf(
       "guest: hostile: %u random accesses, %u attacks of which %u were refused, %u packets done, %u kernels without an "
       "end\n",
       accesses, attacks, refused, done, hung);
+  printf("guest: hostile: %u attacks with code of its own, all refused, and %u times code that is anything\n",
+         brought_attacks, anything);
+  if (stopped != brought_attacks) fail("%u attacks with code were carried out", brought_attacks - stopped);
   /* Of all that attacks reach for, 1 in 1,500 is the attacker's own. */
   if (refused + 1 + attacks / 100 < attacks) fail("%u attacks were carried out", attacks - refused);
   exit(0);
 }
 
 static int two_processes(uint64_t seed, unsigned accesses) {
+  static struct brought brought;
   struct card card;
   uint64_t random = seed * 2 + 1;
   unsigned count = 0;
@@ -544,15 +726,19 @@ static int two_processes(uint64_t seed, unsigned accesses) {
   open_card(&card);
   open_queue(&card);
   put_guards(&card);
+  read_brought(&brought);
+  load_brought(&card, &brought);
   fflush(stdout);
   const pid_t child = fork();
   if (child < 0) fail("fork: %s", strerror(errno));
   if (child == 0) be_hostile(seed + 1, accesses, &card.info);
   while (waitpid(child, &status, WNOHANG) == 0) {
     launch_triple(&card, &random);
-    ++count;
+    launch_brought(&card, &brought, &random);
+    count += 2;
   }
   for (unsigned i = 0; i < 20; ++i) launch_triple(&card, &random);
+  for (unsigned i = 0; i < 20; ++i) launch_brought(&card, &brought, &random);
   check_guards(&card);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("the hostile process ended badly: %#x", (unsigned)status);
   if (count < 10) fail("only %u launches beside the hostile process", count);
@@ -740,6 +926,7 @@ int main(int count, char** words) {
   if (strcmp(command, "identify") == 0) return identify();
   if (strcmp(command, "launches") == 0) return launches(first, second);
   if (strcmp(command, "condensed") == 0) return condensed((unsigned)first);
+  if (strcmp(command, "brought") == 0) return brought_kernels(first, second);
   if (strcmp(command, "hostile") == 0) return two_processes(first, second);
   if (strcmp(command, "stuck") == 0) return stuck((unsigned)first);
   if (strcmp(command, "removed") == 0) return removed();
@@ -747,9 +934,8 @@ int main(int count, char** words) {
   if (strcmp(command, "alone") == 0) return alone();
   if (strcmp(command, "panic") == 0) return panic();
   if (strcmp(command, "figures") == 0) return figures();
-  fprintf(
-      stderr,
-      "usage: heddle_guest identify | launches SEED COUNT | condensed ROUNDS | hostile SEED ACCESSES | stuck ROUNDS | "
-      "removed | until-gone | alone | panic | figures\n");
+  fprintf(stderr,
+          "usage: heddle_guest identify | launches SEED COUNT | condensed ROUNDS | brought SEED COUNT | hostile SEED "
+          "ACCESSES | stuck ROUNDS | removed | until-gone | alone | panic | figures\n");
   return 2;
 }
