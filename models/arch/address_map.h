@@ -191,6 +191,25 @@ constexpr std::uint64_t kHostWindow = std::uint64_t{1} << 63;
 constexpr bool in_host_window(std::uint64_t address) { return address >= kHostWindow; }
 constexpr std::uint64_t host_address(std::uint64_t address) { return address - kHostWindow; }
 
+// The memory of other GPUs, which links lead to (LNK-01): byte a of GPU g is kPeerWindow | g << kPeerBit | a. All
+// requesters of a GPU reach it, and none of its addresses is translated.
+constexpr std::uint32_t kPeerWindowBit = 52;  // expressions of programs, which are doubles, have all of them
+constexpr std::uint64_t kPeerWindow = std::uint64_t{1} << kPeerWindowBit;
+constexpr std::uint32_t kPeerBit = 45;
+constexpr std::uint32_t kPeers = 64;  // GPUs at most, and as many groups behind them
+constexpr bool in_peer_window(std::uint64_t address) { return address >> kPeerWindowBit == 1; }
+constexpr std::uint64_t peer_address(std::uint32_t gpu, std::uint64_t address) {
+  return kPeerWindow | std::uint64_t{gpu} << kPeerBit | address;
+}
+constexpr std::uint32_t peer_of(std::uint64_t address) {
+  return static_cast<std::uint32_t>(address >> kPeerBit & (2 * kPeers - 1));
+}
+constexpr std::uint64_t peer_offset(std::uint64_t address) { return address & ((std::uint64_t{1} << kPeerBit) - 1); }
+// A group of GPUs that a switch sends to at once: byte a of each (LNK-07).
+constexpr std::uint64_t multicast_address(std::uint32_t group, std::uint64_t address) {
+  return peer_address(kPeers + group, address);
+}
+
 // A signal (PKT-14): a record of 32 bytes, 64 with time stamps, at its handle without bits 0 and 1. Offsets:
 //     0  value           8  signed
 //     8  mailbox         8  address; 0: none

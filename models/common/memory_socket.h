@@ -41,6 +41,8 @@ class LineTarget : public tlm::tlm_fw_transport_if<> {
   // For who counts cycles as it does.
   virtual LinePort lines(const Domain& domain) const = 0;
   virtual RangePort ranges(const Domain& domain) const = 0;
+  // For who counts other cycles, and converts them; `domain`: whose cycles it counts.
+  virtual RangePort far_ranges(Domain*& domain) const = 0;
 
  protected:
   ~LineTarget() override = default;
@@ -116,6 +118,12 @@ class MemoryOut : public tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_bas
   RangePort ranges() {
     const auto* ours = dynamic_cast<const LineTarget*>(&target());
     return ours == nullptr ? RangePort() : ours->ranges(domain_);
+  }
+
+  // The same where the other end may be of another domain, which counts cycles of its own.
+  RangePort far_ranges(Domain*& domain) {
+    const auto* ours = dynamic_cast<const LineTarget*>(&target());
+    return ours == nullptr ? RangePort() : ours->far_ranges(domain);
   }
 
   void reset() override {
@@ -265,6 +273,10 @@ class MemoryIn : public tlm::tlm_target_socket<>, private LineTarget, private Re
   }
   LinePort lines(const Domain& domain) const override { return &domain == &domain_ ? lines_ : LinePort(); }
   RangePort ranges(const Domain& domain) const override { return &domain == &domain_ ? ranges_ : RangePort(); }
+  RangePort far_ranges(Domain*& domain) const override {
+    domain = &domain_;
+    return ranges_;
+  }
   bool get_direct_mem_ptr(tlm::tlm_generic_payload&, tlm::tlm_dmi&) override { return false; }
   unsigned int transport_dbg(tlm::tlm_generic_payload& payload) override {
     return debug_ == nullptr ? 0 : debug_(owner_, payload, index_);

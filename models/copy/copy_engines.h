@@ -62,7 +62,7 @@ class CopyEngines : public Block, private CopyListener {
   // The number of its instance and one; 0: it is of none.
   std::uint32_t instance_of(std::uint8_t subcontext) const { return instance_of_.at(subcontext); }
 
-  static constexpr std::uint32_t kSenders = 2;  // 0: packet processor, 1: host interface
+  static constexpr std::uint32_t kSenders = 3;  // 0: packet processor, 1: host interface, 2: task management
   PacketIn<protocol::CopyRequestPacket>& request_in(std::uint32_t sender);
   PacketOut<protocol::CopyDonePacket>& done_out(std::uint32_t sender);
   // To the memory hub, which a reset of the domain resets too: plain reads and writes within one line, with unified

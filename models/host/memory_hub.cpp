@@ -47,10 +47,12 @@ std::uint32_t response_bytes(tlm::tlm_generic_payload& payload) {
 
 MemoryHub::MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                      const HubParams& params, const arch::AddressMap& map, std::uint32_t clients,
-                     const HubTranslation& translation, DeviceMemoryUse use)
+                     const HubTranslation& translation, DeviceMemoryUse use, const HubLinks& links)
     : Block(name, domain, path),
+      peer_out("peer_out", domain),
       params_(params),
       use_(use),
+      links_(links),
       map_(map),
       latency_(domain.cost(params.latency)),
       has_costs_(heddle::has_costs(domain.mode())),
@@ -70,6 +72,7 @@ MemoryHub::MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const 
                      &MemoryHub::on_debug>(*this, client);
     if (calls_) clients_[client].in->offer_ranges(*this, client);
   }
+  peer_out.connect<MemoryHub, &MemoryHub::on_peer_answer, &MemoryHub::on_slice_room>(*this);
   for (std::uint32_t slice = 0; slice < map.slices(); ++slice) {
     slices_.push_back(std::make_unique<MemoryOut>(fmt::format("slice{}", slice).c_str(), domain));
     slices_.back()->connect<MemoryHub, &MemoryHub::on_answer, &MemoryHub::on_slice_room>(*this, slice);
@@ -112,7 +115,8 @@ bool MemoryHub::idle() const {
 
 bool MemoryHub::on_request(tlm::tlm_generic_payload& payload, std::uint32_t number, Cycle arrival) {
   Client& client = clients_[number];
-  const Way way = arch::in_host_window(payload.get_address()) ? kHost : kDevice;
+  const std::uint64_t address = payload.get_address();
+  const Way way = arch::in_host_window(address) ? kHost : is_peer(address) ? kPeer : kDevice;
   arrival = std::max(arrival, now());
   client.waiting[way].push({&payload, arrival});
   arm(arrival);
@@ -140,6 +144,10 @@ void MemoryHub::send_responses(std::uint32_t number) {
 
 // Device memory at once; the host's cannot be had without waiting.
 void MemoryHub::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core::sc_time& delay) {
+  if (is_peer(payload.get_address()) && action_of(payload) != protocol::MemoryAction::write_back) {
+    stats_.peer.add();
+    return peer_out.blocking(payload, delay);
+  }
   const sc_core::sc_time way = domain_.clock().period() * static_cast<double>(latency_);
   tlm::tlm_response_status status = validate(payload.get_address(), payload.get_data_length());
   if (arch::in_host_window(payload.get_address())) status = tlm::TLM_ADDRESS_ERROR_RESPONSE;
@@ -173,6 +181,7 @@ unsigned MemoryHub::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t) {
   if (arch::in_host_window(address)) {
     return dma_.debug(payload.get_command(), arch::host_address(address), payload.get_data_ptr(), length);
   }
+  if (is_peer(address)) return peer_out.debug(payload);
   std::uint32_t done = 0;
   for_each_block(address, length, arch::kLineBytes, [&](std::uint64_t part, std::uint64_t bytes) {
     if (done < part - address || !map_.contains(part, 1)) return;  // an earlier part has failed, or memory ends
@@ -203,11 +212,14 @@ void MemoryHub::pump() {
   Cycle next = kNever;
   if (!calls_) flush_.send();
   const auto clients = static_cast<std::uint32_t>(clients_.size());
-  for (const Way way : {kDevice, kHost}) {
+  for (const Way way : {kDevice, kHost, kPeer}) {
+    if (way == kPeer && !links_.enabled) break;
     std::uint32_t idle = 0;
     while (idle < clients) {
       const std::uint32_t client = turn_[way];
-      const bool gone = way == kDevice ? pump_device(client, next) : pump_host(client, next);
+      const bool gone = way == kDevice ? pump_device(client, next)
+                        : way == kHost ? pump_host(client, next)
+                                       : pump_peer(client, next);
       turn_[way] = (client + 1) % clients;
       idle = gone ? 0 : idle + 1;
     }
@@ -280,7 +292,8 @@ bool MemoryHub::pump_device(std::uint32_t number, Cycle& next) {
   }
   const std::uint32_t slice = map_.slice_of(address);
   if (!calls_ && !slices_[slice]->can_send()) return false;  // it will tell
-  if (has_costs_ && !calls_ && !out_.free_at(now())) {
+  const bool waits_turn = has_costs_ && !own_way(number);
+  if (waits_turn && !calls_ && !out_.free_at(now())) {
     next = std::min(next, out_.earliest(now()));
     return false;
   }
@@ -292,10 +305,10 @@ bool MemoryHub::pump_device(std::uint32_t number, Cycle& next) {
   }
   stats_.device.add();
   if (calls_) {
-    call_slice(slot, slice, has_costs_ ? out_ahead_.take(now(), request_bytes(*first.payload)) : now());
+    call_slice(slot, slice, waits_turn ? out_ahead_.take(now(), request_bytes(*first.payload)) : now());
     return true;
   }
-  out_.take(now(), request_bytes(*first.payload));
+  if (!own_way(number)) out_.take(now(), request_bytes(*first.payload));
   slices_[slice]->send(*first.payload, now() + latency_);
   return true;
 }
@@ -312,7 +325,46 @@ void MemoryHub::call_slice(std::uint32_t number, std::uint32_t slice, Cycle begi
   }
 }
 
+// To another GPU, at once or as a request that is answered.
+bool MemoryHub::pump_peer(std::uint32_t number, Cycle& next) {
+  Client& client = clients_[number];
+  if (client.waiting[kPeer].empty()) return false;
+  const Waiting first = client.waiting[kPeer].front();
+  if (first.when > now()) {
+    next = std::min(next, first.when);
+    return false;
+  }
+  if (walks(*first.payload)) {
+    walk(take(number, kPeer));
+    return true;
+  }
+  if (!calls_ && !peer_out.can_send()) return false;  // it will tell
+  const std::uint32_t slot = take(number, kPeer);
+  stats_.peer.add();
+  if (!calls_) {
+    peer_out.send(*first.payload, now());
+    return true;
+  }
+  sc_core::sc_time delay = domain_.delay_until(now());
+  peer_out.blocking(*first.payload, delay);
+  respond_in(slot, first.payload->get_response_status(), std::max(domain_.cycle_after(delay), now()));
+  return true;
+}
+
+bool MemoryHub::on_peer_answer(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival) {
+  const std::uint32_t slot = slot_of(payload);
+  if (slot == slots_.size() || slots_[slot].answered) return true;  // nobody asked
+  slots_[slot].answered = true;
+  respond_in(slot, payload.get_response_status(), std::max(arrival, now()));
+  return true;
+}
+
 bool MemoryHub::move(RangeMove& range, std::uint32_t client) {
+  if (is_peer(range.address)) {
+    if (!peer_out.ranges().move(range)) return false;
+    stats_.peer.add(range.bytes / arch::kLineBytes);
+    return true;
+  }
   if (arch::in_host_window(range.address) != arch::in_host_window(range.address + range.bytes - 1)) return false;
   const std::uint32_t lines = range.bytes / arch::kLineBytes;
   if (arch::in_host_window(range.address)) {
@@ -322,8 +374,8 @@ bool MemoryHub::move(RangeMove& range, std::uint32_t client) {
   }
   RangeMove moved = range;
   moved.accepted = range.first;
-  if (translator_ != nullptr && !translator_->find(client, moved)) return false;
-  if (!map_.contains(moved.address, moved.bytes) || !move_device(moved)) return false;
+  if (translator_ != nullptr && !own_way(client) && !translator_->find(client, moved)) return false;
+  if (!map_.contains(moved.address, moved.bytes) || !move_device(moved, client)) return false;
   stats_.device.add(lines);
   stats_.device_latency.add(moved.first + latency_ - range.first, lines);
   moved.address = range.address;
@@ -331,9 +383,10 @@ bool MemoryHub::move(RangeMove& range, std::uint32_t client) {
   return true;
 }
 
-void MemoryHub::come_back(RangeMove& range, std::uint32_t) {
+void MemoryHub::come_back(RangeMove& range, std::uint32_t client) {
+  if (is_peer(range.address)) return;  // it has come all the way
   if (arch::in_host_window(range.address)) return dma_.come_back(range);
-  pass(back_ahead_, range, kHubHeaderBytes + (range.write ? 0 : arch::kLineBytes));
+  if (!own_way(client)) pass(back_ahead_, range, kHubHeaderBytes + (range.write ? 0 : arch::kLineBytes));
   range.delay(latency_);
 }
 
@@ -343,11 +396,11 @@ void MemoryHub::pass(ReservedLink& link, RangeMove& range, std::uint32_t bytes_e
   range.follow(link.take(range.first, lines * bytes_each), (lines - 1) * bytes_each / params_.bandwidth);
 }
 
-bool MemoryHub::move_device(RangeMove& range) {
+bool MemoryHub::move_device(RangeMove& range, std::uint32_t client) {
   if (past_caches_.empty()) {
     for (const auto& slice : slices_) past_caches_.push_back(slice->ranges());
   }
-  pass(out_ahead_, range, kHubHeaderBytes + (range.write ? arch::kLineBytes : 0));
+  if (!own_way(client)) pass(out_ahead_, range, kHubHeaderBytes + (range.write ? arch::kLineBytes : 0));
   range.delay(latency_);
   return past_caches_[map_.slice_of(range.address)].move(range) || call_lines(range);
 }
@@ -428,7 +481,9 @@ bool MemoryHub::on_answer(tlm::tlm_generic_payload& payload, std::uint32_t slice
 void MemoryHub::take_answer(std::uint32_t number) {
   tlm::tlm_generic_payload& payload = *slots_[number].payload;
   Cycle start = now();
-  if (calls_) {
+  if (own_way(slots_[number].client)) {
+    // It waits for nobody.
+  } else if (calls_) {
     start = back_ahead_.take(start, response_bytes(payload));
   } else {
     start = back_.earliest(start);
@@ -467,6 +522,7 @@ void MemoryHub::collect_waits(WaitGraph& graph) const {
   for (const Client& client : clients_) {
     if (!client.answered.empty()) graph.add(path(), "for its responses to be taken by", client.in->name());
     if (!client.waiting[kHost].empty()) graph.add(path(), "for tags of", path() + ".dma");
+    if (!client.waiting[kPeer].empty()) graph.add(path(), "for the links to", "other GPUs");
   }
   for (std::uint32_t slice = 0; slice < slices_.size(); ++slice) {
     if (!slices_[slice]->can_send()) graph.add(path(), "for room in", fmt::format("slice {}", slice));

@@ -27,6 +27,12 @@
 
 namespace heddle::host {
 
+// How the links to other GPUs are connected to the hub (LNK-01, LNK-04).
+struct HubLinks {
+  bool enabled = false;
+  std::uint32_t client = 0;  // by which requests of other GPUs come; they have a way of their own to the slices
+};
+
 // Whether addresses of subcontexts are translated (MEM-04), and cycles to the memory management unit.
 struct HubTranslation {
   bool enabled = false;
@@ -44,7 +50,7 @@ class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget 
   // `clients`: sockets that blocks of the front end are bound to. `map` must outlive it.
   MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HubParams& params,
             const arch::AddressMap& map, std::uint32_t clients, const HubTranslation& translation = {},
-            DeviceMemoryUse use = DeviceMemoryUse::own);
+            DeviceMemoryUse use = DeviceMemoryUse::own, const HubLinks& links = {});
   ~MemoryHub() override;
 
   // Both modes: requests are sent with BEGIN_REQ and answered with BEGIN_RESP, never as blocking calls. Plain reads and
@@ -55,6 +61,8 @@ class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget 
   // in one memory, and meets no error there.
   MemoryIn& client_in(std::uint32_t client) { return *clients_[client].in; }
   MemoryOut& slice_out(std::uint32_t slice) { return *slices_[slice]; }
+  // With links only: the way of requests to the memory of other GPUs, whose addresses are not translated.
+  MemoryOut peer_out;
 
   // With translation only: the memory management unit, of which the hub is a client. Requests to device memory that
   // name a subcontext with page tables are sent with the physical address, and answered with their own. A client's
@@ -87,7 +95,7 @@ class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget 
  private:
   enum Event : std::uint32_t { kPump, kAnswer, kRespond };
   // Where requests go. Those of one client that go different ways do not wait for each other.
-  enum Way : std::uint32_t { kDevice, kHost, kWays };
+  enum Way : std::uint32_t { kDevice, kHost, kPeer, kWays };
 
   struct Waiting {
     tlm::tlm_generic_payload* payload = nullptr;
@@ -97,7 +105,7 @@ class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget 
     std::unique_ptr<MemoryIn> in;
     std::array<Ring<Waiting>, kWays> waiting;
     Ring<std::uint32_t> answered;  // slots whose response it does not take yet
-    std::size_t inside() const { return waiting[kDevice].size() + waiting[kHost].size(); }
+    std::size_t inside() const { return waiting[kDevice].size() + waiting[kHost].size() + waiting[kPeer].size(); }
   };
   // A request that has left its client's queue.
   struct Slot {
@@ -113,6 +121,7 @@ class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget 
     using StatGroup::StatGroup;
     Counter& device = counter("device_requests", "requests", "requests to device memory");
     Counter& host = counter("host_requests", "requests", "requests to the host's memory");
+    Counter& peer = counter("peer_requests", "requests", "requests to the memory of other GPUs");
     Counter& write_backs = counter("write_backs", "requests", "requests to write back all slices");
     Counter& invalidates = counter("invalidates", "requests", "requests to forget in all slices what others may write");
     Counter& errors = counter("errors", "requests", "requests that were answered with an error");
@@ -134,6 +143,7 @@ class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget 
   void pump();
   bool pump_device(std::uint32_t client, Cycle& next);
   bool pump_host(std::uint32_t client, Cycle& next);
+  bool pump_peer(std::uint32_t client, Cycle& next);
   std::uint32_t take(std::uint32_t client, Way way);
   tlm::tlm_response_status validate(std::uint64_t address, std::uint32_t length) const;
   void walk(std::uint32_t slot);
@@ -143,11 +153,15 @@ class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget 
   bool move(RangeMove& range, std::uint32_t client) override;
   void come_back(RangeMove& range, std::uint32_t client) override;
   void pass(ReservedLink& link, RangeMove& range, std::uint32_t bytes_each) const;
-  bool move_device(RangeMove& range);
+  bool move_device(RangeMove& range, std::uint32_t client);
+  bool is_peer(std::uint64_t address) const { return links_.enabled && arch::in_peer_window(address); }
+  // Its requests take nothing of the front end's way to the slices.
+  bool own_way(std::uint32_t client) const { return links_.enabled && client == links_.client; }
   bool call_lines(RangeMove& range);
 
   // Slices.
   bool on_answer(tlm::tlm_generic_payload& payload, std::uint32_t slice, Cycle arrival);
+  bool on_peer_answer(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival);
   void on_slice_room(std::uint32_t, Cycle when) { arm(std::max(when, now())); }
   std::uint32_t slot_of(tlm::tlm_generic_payload& payload) const;
   void take_answer(std::uint32_t slot);
@@ -157,6 +171,7 @@ class MemoryHub : public Block, private HubFlush::Listener, private RangeTarget 
 
   const HubParams params_;
   const DeviceMemoryUse use_;
+  const HubLinks links_;
   const arch::AddressMap& map_;
   const Cycle latency_;
   const bool has_costs_;

@@ -10,12 +10,12 @@ namespace heddle::memory {
 
 Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                    const CrossbarParams& params, const arch::Topology& topology, const arch::AddressMap& map,
-                   OwnerAccounts* owners, const PlaceRules& places)
+                   OwnerAccounts* owners, const PlaceRules& places, std::uint32_t link_ports)
     : Block(name, domain, path),
       map_(map),
       owners_(owners),
       header_bytes_(params.header_bytes),
-      routes_(params, topology, map),
+      routes_(params, topology, map, link_ports),
       request_counters_{counter("withheld", "requests", "requests of SMs whose END_REQ had to wait for room"),
                         histogram("request_cycles", "cycles", "time of requests in the crossbar"),
                         counter("bulk.request_bytes", "bytes", "requests of tensor memory access units"), owners},
@@ -46,7 +46,7 @@ Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const st
         fmt::format("multicast_out_{}", sm).c_str(), domain, 0, kUnlimitedCredits));
     responses_.multicast().add_receiver(*multicast_out_.back());
   }
-  for (std::uint32_t slice = 0; slice < map.slices(); ++slice) {
+  for (std::uint32_t slice = 0; slice < routes_.slices(); ++slice) {
     slice_out_.push_back(std::make_unique<MemoryOut>(fmt::format("slice_out_{}", slice).c_str(), domain));
     MemoryOut& out = *slice_out_.back();
     out.connect<Crossbar, &Crossbar::on_response, &Crossbar::on_request_room>(*this, slice);
@@ -271,7 +271,8 @@ unsigned Crossbar::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t /*p
     part.set_data_ptr(payload.get_data_ptr() + (address - begin));
     part.set_data_length(static_cast<unsigned>(bytes));
     part.set_streaming_width(part.get_data_length());
-    done += slice_out_[map_.slice_of(address)]->debug(part);
+    const bool peer = arch::in_peer_window(address);
+    done += slice_out_[peer ? routes_.slice_for(0, address) : map_.slice_of(address)]->debug(part);
   });
   return done;
 }

@@ -26,10 +26,11 @@ namespace heddle::memory {
 class Crossbar : public Block, private CrossbarRequests::Poster, private LineSource {
  public:
   // `topology`, `map` and `owners` must outlive the crossbar; `owners`: null: nobody asks whose the bytes are.
-  // `places`: of subcontexts at slices, while bandwidth is shared (PRT-11).
+  // `places`: of subcontexts at slices, while bandwidth is shared (PRT-11). `link_ports`: ways to the memory of other
+  // GPUs (LNK-01).
   Crossbar(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CrossbarParams& params,
            const arch::Topology& topology, const arch::AddressMap& map, OwnerAccounts* owners = nullptr,
-           const PlaceRules& places = {});
+           const PlaceRules& places = {}, std::uint32_t link_ports = 0);
   ~Crossbar() override;
 
   MemoryIn& sm_in(std::uint32_t sm_id) { return *ports_[2 * sm_id]; }
@@ -41,6 +42,7 @@ class Crossbar : public Block, private CrossbarRequests::Poster, private LineSou
   // Of a posted write it hears there that the L2 has taken it over (TMA-45).
   PacketOut<protocol::BulkDataPacket>& multicast_out(std::uint32_t sm_id) { return *multicast_out_[sm_id]; }
   MemoryOut& slice_out(std::uint32_t slice) { return *slice_out_[slice]; }
+  MemoryOut& link_out(std::uint32_t port) { return *slice_out_[map_.slices() + port]; }
 
   // Cycles that a request, and also its response, takes through an empty crossbar.
   Cycle latency(std::uint32_t sm_id, std::uint32_t slice) const { return routes_.latency(sm_id, slice); }

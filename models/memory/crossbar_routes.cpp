@@ -11,12 +11,13 @@
 namespace heddle::memory {
 
 CrossbarRoutes::CrossbarRoutes(const CrossbarParams& params, const arch::Topology& topology,
-                               const arch::AddressMap& map)
+                               const arch::AddressMap& map, std::uint32_t link_ports)
     : params_(params),
       topology_(topology),
       map_(map),
       gpcs_(topology.gpcs()),
-      slices_(map.slices()),
+      link_ports_(link_ports),
+      slices_(map.slices() + link_ports),
       partitions_(map.partitions()),
       per_partition_(map.slices() / map.partitions()),
       near_latency_(std::uint64_t{params.sm_to_tpc} + params.tpc_to_cpc + params.cpc_to_gpc + params.gpc_to_slice) {
@@ -168,7 +169,10 @@ CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const
     const std::uint32_t to = number % partitions_;
     for (std::uint32_t gpc = 0; from != to && gpc < gpcs_; ++gpc) {
       if (partition_of_gpc(gpc) != from) continue;
-      const std::uint32_t begin = gpc * slices_ + to * per_partition_;
+      std::vector<std::uint32_t> targets;
+      for (std::uint32_t slice = 0; slice < slices_; ++slice) {
+        if (partition_of_slice(slice) == to) targets.push_back(gpc * slices_ + slice);
+      }
       if (ports.crossings[number] != LinkNetwork::kNone) {
         LinkNetwork::BufferSpec spec;
         spec.link = ports.crossings[number];
@@ -176,11 +180,11 @@ CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const
         spec.latency = params_.gpc_to_slice;
         spec.capacity =
             capacity(spec.latency, std::min(params_.gpc_bandwidth * gpc_share(gpc), params_.crossing_bandwidth));
-        std::fill_n(first.begin() + begin, per_partition_, network.add_buffer(spec));
-        ports.crossing_buffers[number].push_back(first[begin]);
+        const std::uint32_t buffer = network.add_buffer(spec);
+        for (const std::uint32_t target : targets) first[target] = buffer;
+        ports.crossing_buffers[number].push_back(buffer);
       } else {
-        ports.crossing_buffers[number].insert(ports.crossing_buffers[number].end(), first.begin() + begin,
-                                              first.begin() + begin + per_partition_);
+        for (const std::uint32_t target : targets) ports.crossing_buffers[number].push_back(first[target]);
       }
     }
   }
@@ -219,8 +223,8 @@ CrossbarRoutes::Ports CrossbarRoutes::build_responses(LinkNetwork& network) cons
   for (std::uint32_t number = 0; number < ports.crossings.size(); ++number) {
     const std::uint32_t from = number / partitions_;
     const std::uint32_t to = number % partitions_;
-    for (std::uint32_t i = 0; from != to && i < per_partition_; ++i) {
-      const std::uint32_t slice = from * per_partition_ + i;
+    for (std::uint32_t slice = 0; from != to && slice < slices_; ++slice) {
+      if (partition_of_slice(slice) != from) continue;
       std::uint32_t buffer = LinkNetwork::kNone;
       if (ports.crossings[number] != LinkNetwork::kNone) {
         LinkNetwork::BufferSpec spec;

@@ -30,7 +30,9 @@ class CrossbarRoutes {
     std::vector<std::vector<std::uint32_t>> crossing_buffers;  // by the same: what sets out for them crosses
   };
 
-  CrossbarRoutes(const CrossbarParams& params, const arch::Topology& topology, const arch::AddressMap& map);
+  // `link_ports`: outputs beside those to slices, which lead to the links (LNK-01); they count as slices behind those.
+  CrossbarRoutes(const CrossbarParams& params, const arch::Topology& topology, const arch::AddressMap& map,
+                 std::uint32_t link_ports = 0);
 
   Ports build_requests(LinkNetwork& network) const;
   Ports build_responses(LinkNetwork& network) const;
@@ -44,9 +46,14 @@ class CrossbarRoutes {
   // Cycles from an SM to the nearest slices and back.
   std::uint64_t near_round_trip() const { return 2 * near_latency_; }
   std::uint32_t partition_of_gpc(std::uint32_t gpc) const { return topology_.partition_of(gpc, partitions_); }
-  std::uint32_t partition_of_slice(std::uint32_t slice) const { return slice / per_partition_; }
+  std::uint32_t partition_of_slice(std::uint32_t slice) const {
+    return slice < map_.slices() ? slice / per_partition_ : (slice - map_.slices()) * partitions_ / link_ports_;
+  }
   // Where a request of the SM goes.
   std::uint32_t slice_for(std::uint32_t sm, std::uint64_t address) const {
+    if (link_ports_ != 0 && arch::in_peer_window(address)) {
+      return map_.slices() + static_cast<std::uint32_t>(address / arch::kLineBytes % link_ports_);
+    }
     return map_.entry_of(address, partition_of_sm_[sm]);
   }
   bool far(std::uint32_t gpc, std::uint32_t slice) const { return partition_of_gpc(gpc) != partition_of_slice(slice); }
@@ -86,7 +93,8 @@ class CrossbarRoutes {
   const arch::Topology& topology_;
   const arch::AddressMap& map_;
   std::uint32_t gpcs_;
-  std::uint32_t slices_;
+  std::uint32_t link_ports_;
+  std::uint32_t slices_;  // and link ports
   std::uint32_t partitions_;
   std::uint32_t per_partition_;
   std::uint64_t near_latency_ = 0;

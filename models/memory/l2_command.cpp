@@ -154,7 +154,8 @@ tlm::tlm_response_status decode(tlm::tlm_generic_payload& payload, const arch::A
     case protocol::MemoryAction::mbarrier_arrive:
     case protocol::MemoryAction::mbarrier_expect:
     case protocol::MemoryAction::mbarrier_complete:
-      return tlm::TLM_COMMAND_ERROR_RESPONSE;  // of shared memory only
+    case protocol::MemoryAction::multimem:
+      return tlm::TLM_COMMAND_ERROR_RESPONSE;  // of shared memory, or of a switch, only
     case protocol::MemoryAction::reduce_block:
       return decode_block(payload, *extension, map, access);
   }

@@ -79,6 +79,7 @@ inline ShareRefusal judge_share(arch::BandwidthTable& table, const SubcontextPac
 // Host -> task management: an operation enters its stream. Task management -> host: it is done.
 enum class SubmitKind : std::uint8_t {
   kernel,   // runs on the SMs
+  copy,     // the copy engines move bytes; the stream goes on when they have (HST-05)
   hold,     // holds its place in the stream for a time: a copy or a fill of a recording (INP-11)
   wait,     // the stream goes on once another operation is complete: an edge between streams
   control,  // changes the TPC enable table, at once and outside all streams; it is not an operation and is not answered
@@ -88,6 +89,8 @@ enum class SubmitKind : std::uint8_t {
   // Of a kernel that the host has pushed into a TMDQ of its own in memory (TSK-06).
   start,   // the TMDQ was empty: the doorbell for the task of `record`
   queued,  // it is behind operation `wait_for`: for observation only
+  // Outside all streams, and not answered.
+  signal,  // an operation of another device, which has the id `operation` here, is complete (LNK-09)
 };
 
 // Packets of one stream arrive in the order of the stream. Operation ids are never used twice
@@ -102,6 +105,10 @@ struct SubmitPacket {
   arch::KernelShape kernel;
   // hold
   double hold_ns = 0;
+  // copy: unified addresses, or such of other devices
+  std::uint64_t copy_from = 0;
+  std::uint64_t copy_to = 0;
+  std::uint64_t copy_bytes = 0;
   // wait
   std::uint32_t wait_for = 0;  // operation id; it may be submitted later
   // control
@@ -134,6 +141,12 @@ struct DonePacket {
   Picoseconds submitted = 0;  // when task management took it in
   Picoseconds start = 0;      // first launch packet left, or the hold began
   Picoseconds end = 0;        // last completion arrived, or the hold ended
+};
+
+// Host of a device -> hosts of others: an operation there is complete, for streams that wait for it (LNK-09).
+struct RemoteEndPacket {
+  std::uint32_t device = 0;
+  std::uint32_t operation = 0;
 };
 
 }  // namespace heddle::protocol

@@ -40,6 +40,8 @@ enum class MemoryAction : std::uint8_t {
   // Of the TMAU: the payload's data are reduced into the line, element by element, those whose byte enables are set
   // (all without). Nothing comes back but the acknowledgement.
   reduce_block,
+  multimem,    // a read of a group of GPUs (LNK-08): the switch reads each one's bytes and combines them, element by
+               // element of `type`, as `atomic` says
 };
 
 struct AtomicLane {
@@ -109,6 +111,8 @@ struct RequestScratch {
   std::uint32_t entry = 0;            // the initiator's: a place in a table of its own
   std::uint32_t route = 0;            // the crossbar's port or the memory hub's slot
   bool placed = false;                // the crossbar's: the request has a place at its slice
+  std::uint16_t link_source = 0;      // of a link switch: the port that the request came by
+  std::uint16_t link_port = 0;        // of the links of its home: the same there
   std::uint64_t virtual_address = 0;  // the TLB's: the address before translation
 };
 

@@ -21,7 +21,7 @@ using arch::Operation;
 
 // The L1 may not serve it: the L2 is the point of coherence (MEM-06).
 bool is_strong(const Operation& operation) {
-  return operation.order != arch::Order::weak && operation.scope != arch::Scope::cta;
+  return operation.combines || (operation.order != arch::Order::weak && operation.scope != arch::Scope::cta);
 }
 
 constexpr std::uint8_t kAllSectors = (1U << arch::kSectorsPerLine) - 1;
@@ -325,6 +325,11 @@ MemoryResult GlobalPath::load_strong(const Instruction& its) {
     l1_.forget(tagged(line.line, its.requester), line.sectors);
     protocol::MemoryRequest& request = l2_.new_request(its.requester);
     aim_read(request, line.line, line.sectors);
+    if (its.operation.combines) {
+      request.extension.action = protocol::MemoryAction::multimem;
+      request.extension.atomic = its.operation.atomic;
+      request.extension.type = its.operation.type;
+    }
     l2_.submit(request, {accesses_.add_transaction(access, line), L2Owner::kNone}, tags++);
   }
   return accesses_.end(access);

@@ -52,9 +52,22 @@ void StreamTable::complete(std::uint32_t number, Cycle end) {
   s.head_out = std::exchange(s.next_out, false);
   s.last_end = s.released = end;
   --open_;
-  HEDDLE_CHECK(ends_.emplace(operation, end).second, "an operation ended twice, or its id was used twice");
+  note_end(operation, end);
   advance(number);
   advance_next(number);
+  release(operation);
+}
+
+void StreamTable::note_end(std::uint32_t operation, Cycle end) {
+  HEDDLE_CHECK(ends_.emplace(operation, end).second, "an operation ended twice, or its id was used twice");
+}
+
+void StreamTable::ended_elsewhere(std::uint32_t operation, Cycle when) {
+  note_end(operation, when);
+  release(operation);
+}
+
+void StreamTable::release(std::uint32_t operation) {
   const auto waiting = waiters_.find(operation);
   if (waiting == waiters_.end()) return;
   const std::vector<std::uint32_t> released = std::move(waiting->second);

@@ -57,6 +57,8 @@ class StreamTable {
     return s.head_out ? std::optional(s.entries.front().packet.operation) : std::nullopt;
   }
   // End of the stream's last operation that has ended.
+  // An operation of another device: what waits for it goes on.
+  void ended_elsewhere(std::uint32_t operation, Cycle when);
   std::optional<Cycle> last_end(std::uint32_t number) const;
   bool completed(std::uint32_t operation) const { return ends_.count(operation) != 0; }
   // Operations taken in that have not ended; waits do not count.
@@ -74,6 +76,8 @@ class StreamTable {
     std::optional<Cycle> last_end;
     std::optional<Cycle> released;  // as for Ready, of what comes next
   };
+  void note_end(std::uint32_t operation, Cycle end);
+  void release(std::uint32_t operation);
   void advance(std::uint32_t number);
   void advance_next(std::uint32_t number);
   Stream& stream(std::uint32_t number);

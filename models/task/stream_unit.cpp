@@ -31,8 +31,7 @@ SubmitPacket in_its_turn(SubmitPacket packet, const arch::CodeStore* codes) {
 
 StreamUnit::StreamUnit(Timebase& timebase, std::string name, const Setup& setup, TaskLife& life,
                        LaunchScheduler& scheduler, Dependents& dependents, QueueTasks& queues, TaskRows& rows,
-                       PacketSender<protocol::DonePacket>& done_out,
-                       PacketSender<protocol::DispatchDonePacket>& dispatch_done_out, const std::string& stat_prefix)
+                       const Senders& senders, const std::string& stat_prefix)
     : timebase_(timebase),
       name_(std::move(name)),
       setup_(setup),
@@ -40,8 +39,7 @@ StreamUnit::StreamUnit(Timebase& timebase, std::string name, const Setup& setup,
       dependents_(dependents),
       queues_(queues),
       rows_(rows),
-      done_out_(done_out),
-      dispatch_done_out_(dispatch_done_out),
+      senders_(senders),
       front_(timebase, name_ + ".front", setup.front, scheduler, *this),
       stats_(timebase.observation().stats, stat_prefix) {}
 
@@ -51,8 +49,17 @@ void StreamUnit::on_event(std::uint32_t, std::uint64_t argument) {
   finish(operation, front_.started(operation).due, timebase_.now(), DoneStatus::ok, nullptr);
 }
 
+void StreamUnit::on_copy_done(const protocol::CopyDonePacket& done, std::uint32_t) {
+  const bool good = done.status == arch::HsaStatus::success;
+  finish(done.tag, front_.started(done.tag).due, timebase_.now(), good ? DoneStatus::ok : DoneStatus::faulted, nullptr);
+}
+
 void StreamUnit::on_submit(const SubmitPacket& packet, std::uint32_t) {
   if (packet.queue != 0) queues_.submitted(packet.queue);
+  if (packet.kind == SubmitKind::signal) {
+    streams_.ended_elsewhere(packet.operation, timebase_.now());
+    return start_ready();
+  }
   HEDDLE_CHECK((packet.operation & protocol::kDispatchBit) == 0, "an operation has an id of the packet processor's");
   HEDDLE_CHECK((packet.operation & protocol::kChildBit) == 0, "an operation has an id of device code's");
   const bool edge = packet.kind == SubmitKind::edge;
@@ -144,6 +151,11 @@ void StreamUnit::operation_due(std::uint32_t operation) {
     timebase_.schedule(now + setup_.time.cycles(packet.hold_ns), *this, 0, operation);
     return;
   }
+  if (packet.kind == SubmitKind::copy) {
+    senders_.copy.send(
+        {operation, protocol::CopyKind::copy, packet.copy_from, packet.copy_to, packet.copy_bytes, 0, 0});
+    return;
+  }
   const bool endless = packet.queue != 0 && (setup_.codes == nullptr || packet.entries > arch::kMaxGridX);
   if (endless || !arch::why_impossible(setup_.limits, packet.kernel).empty()) {
     if (started.due > now) {
@@ -209,7 +221,7 @@ void StreamUnit::finished(const Task& task, Cycle end) {
 void StreamUnit::finish_dispatch(const protocol::DispatchDonePacket& done) {
   dispatches_.erase(done.operation);
   stats_.count(done.status);
-  dispatch_done_out_.send(done);
+  senders_.dispatch_done.send(done);
   changed();
 }
 
@@ -225,8 +237,8 @@ void StreamUnit::finish_pushed(const Task& task, Cycle end) {
     times.end = end;
     rows_.host(pushed.packet, times, &task);
   }
-  done_out_.send({task.operation(), task.status, timebase_.time_of(pushed.submitted), timebase_.time_of(task.start),
-                  timebase_.time_of(end)});
+  senders_.done.send({task.operation(), task.status, timebase_.time_of(pushed.submitted), timebase_.time_of(task.start),
+                      timebase_.time_of(end)});
   changed();
 }
 
@@ -244,7 +256,8 @@ void StreamUnit::finish(std::uint32_t operation, Cycle start, Cycle end, DoneSta
     stats_.holds.add();
   }
   if (timebase_.observation().timeline != nullptr) draw(what, start, end, task);
-  done_out_.send({operation, status, timebase_.time_of(what.when), timebase_.time_of(start), timebase_.time_of(end)});
+  senders_.done.send(
+      {operation, status, timebase_.time_of(what.when), timebase_.time_of(start), timebase_.time_of(end)});
   close_entry(operation, end);
   dependents_.ended(operation);
   changed();

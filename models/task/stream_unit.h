@@ -12,6 +12,7 @@
 #include "arch/gpu_observation.h"
 #include "arch/sm_limits.h"
 #include "common/packet_port.h"
+#include "protocol/packet_copy.h"
 #include "protocol/packet_task.h"
 #include "task/dependents.h"
 #include "task/graph_table.h"
@@ -35,13 +36,21 @@ class StreamUnit final : private StreamFront::Client, private EventHandler {
     StreamFront::Costs front;
   };
 
+  struct Senders {
+    PacketSender<protocol::DonePacket>& done;
+    PacketSender<protocol::DispatchDonePacket>& dispatch_done;
+    PacketSender<protocol::CopyRequestPacket>& copy;
+  };
+
   StreamUnit(Timebase& timebase, std::string name, const Setup& setup, TaskLife& life, LaunchScheduler& scheduler,
-             Dependents& dependents, QueueTasks& queues, TaskRows& rows, PacketSender<protocol::DonePacket>& done_out,
-             PacketSender<protocol::DispatchDonePacket>& dispatch_done_out, const std::string& stat_prefix);
+             Dependents& dependents, QueueTasks& queues, TaskRows& rows, const Senders& senders,
+             const std::string& stat_prefix);
 
   // Neither control packets nor those that share the machine: they are no operations.
   void on_submit(const protocol::SubmitPacket& packet, std::uint32_t);
   void on_dispatch(const protocol::DispatchPacket& packet, std::uint32_t);
+  // The copy engines have moved the bytes of an operation.
+  void on_copy_done(const protocol::CopyDonePacket& done, std::uint32_t);
   // The host has pushed an operation into a TMDQ.
   void pushed(const protocol::SubmitPacket& packet);
   // Those; and what is read of operations before they start.
@@ -104,8 +113,7 @@ class StreamUnit final : private StreamFront::Client, private EventHandler {
   Dependents& dependents_;
   QueueTasks& queues_;
   TaskRows& rows_;
-  PacketSender<protocol::DonePacket>& done_out_;
-  PacketSender<protocol::DispatchDonePacket>& dispatch_done_out_;
+  const Senders senders_;
   StreamTable streams_;
   GraphTable graphs_;
   std::map<std::uint32_t, Held> held_;  // by operation

@@ -25,6 +25,7 @@ struct TaskPorts {
   PacketSender<protocol::EvictPacket>& evict;
   PacketSender<protocol::GrowPacket>& grow;
   PacketSender<protocol::WakePacket>& wake;  // link: SM id
+  PacketSender<protocol::CopyRequestPacket>& copy;
   ChainMemory& memory;
 };
 

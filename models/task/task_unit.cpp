@@ -13,6 +13,8 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
       done_out("done_out", domain, 0, kUnlimitedCredits),
       dispatch_in("dispatch_in", domain, 0),
       dispatch_done_out("dispatch_done_out", domain, 0, kUnlimitedCredits),
+      copy_out("copy_out", domain, params.to_cwd, kUnlimitedCredits),
+      copy_done_in("copy_done_in", domain, 0),
       task_out("task_out", domain, params.to_cwd, table.slots),
       control_out("control_out", domain, params.to_cwd, kUnlimitedCredits),
       task_done_in("task_done_in", domain, 0),
@@ -39,10 +41,11 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
                 table.partitioned,
                 table.preempts,
                 place},
-               {done_out, dispatch_done_out, task_out, evict_out, grow_out, wake_out, *this}) {
+               {done_out, dispatch_done_out, task_out, evict_out, grow_out, wake_out, copy_out, *this}) {
   submit_in.on_packet<TaskUnit, &TaskUnit::on_submit>(*this);
   share_in.on_packet<TaskUnit, &TaskUnit::on_share>(*this);
   query_in.on_packet<TaskUnit, &TaskUnit::on_query>(*this);
+  copy_done_in.on_packet<StreamUnit, &StreamUnit::on_copy_done>(manager_.streams());
   dispatch_in.on_packet<StreamUnit, &StreamUnit::on_dispatch>(manager_.streams());
   task_done_in.on_packet<TaskDispatcher, &TaskDispatcher::on_task_done>(manager_.dispatcher());
   task_out.on_credit<TaskDispatcher, &TaskDispatcher::on_credit>(manager_.dispatcher());

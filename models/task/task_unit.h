@@ -11,6 +11,7 @@
 #include "common/packet_socket.h"
 #include "protocol/memory_client.h"
 #include "protocol/occupancy_query.h"
+#include "protocol/packet_copy.h"
 #include "task/task_manager.h"
 
 namespace heddle::task {
@@ -34,6 +35,9 @@ class TaskUnit : public Block, private ChainMemory {
   // From and to the packet processor: kernels that no stream holds back.
   PacketIn<protocol::DispatchPacket> dispatch_in;
   PacketOut<protocol::DispatchDonePacket> dispatch_done_out;
+  // To and from the copy engines; unbound where no stream copies.
+  PacketOut<protocol::CopyRequestPacket> copy_out;
+  PacketIn<protocol::CopyDonePacket> copy_done_in;
   PacketOut<protocol::TaskPacket> task_out;
   PacketOut<protocol::TpcEnablePacket> control_out;  // control packets are handed on at once
   PacketIn<protocol::TaskDonePacket> task_done_in;

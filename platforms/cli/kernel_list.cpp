@@ -29,7 +29,9 @@ std::string text_of(const arch::Dim3& extents) { return fmt::format("{}x{}x{}", 
 
 }  // namespace
 
-std::vector<double> ready_times(const workload::Workload& workload, const std::vector<replay::OpResult>& results) {
+std::vector<double> ready_times(const RunOutcome& outcome, std::size_t gpu) {
+  const workload::Workload& workload = outcome.inputs->workloads[gpu];
+  const std::vector<replay::OpResult>& results = outcome.result.jobs[gpu].results;
   std::vector<double> ready(workload.ops.size(), 0);
   std::vector<double> streams(workload.streams.size(), -1e300);  // end of what came before
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
@@ -43,7 +45,9 @@ std::vector<double> ready_times(const workload::Workload& workload, const std::v
     } else {
       time = std::max(time, streams[op.stream]);
     }
-    for (const workload::Edge& edge : op.after) time = std::max(time, results[edge.from].end);
+    for (const workload::Edge& edge : op.after) {
+      time = std::max(time, outcome.result.jobs[edge.gpu.value_or(gpu)].results[edge.from].end);
+    }
     // One that may start ahead of the end of the one before it has waited for nobody.
     time = std::min(time, result.start);
     const bool whole = !op.graph || op.graph->last;
@@ -65,7 +69,7 @@ void write_kernels(const RunOutcome& outcome, const std::string& path) {
     const workload::Workload& workload = outcome.inputs->workloads[gpu];
     const std::vector<replay::OpResult>& results = outcome.result.jobs[gpu].results;
     const gpu::GpuParams& params = outcome.machines->gpus[gpu].params;
-    const std::vector<double> ready = ready_times(workload, results);
+    const std::vector<double> ready = ready_times(outcome, gpu);
     for (std::size_t i = 0; i < workload.ops.size(); ++i) {
       const workload::Op& op = workload.ops[i];
       const replay::OpResult& r = results[i];

@@ -11,7 +11,7 @@ namespace heddle::cli {
 
 // Of each operation of a GPU: nanoseconds of the workload's axis from which on nothing but the machine held it back: it
 // was submitted, and what it waits for had ended, the operation before it in its stream among them.
-std::vector<double> ready_times(const workload::Workload& workload, const std::vector<replay::OpResult>& results);
+std::vector<double> ready_times(const RunOutcome& outcome, std::size_t gpu);
 
 // kernels.csv: a row for each kernel, copy and fill that ended, in the order of their submission. Throws InputError if
 // it cannot be written.

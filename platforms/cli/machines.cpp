@@ -280,7 +280,7 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
   }
   Machines machines;
   machines.gpus.resize(count);
-  ParamLayers layers(count, {"run", "host"});
+  ParamLayers layers(count, {"run", "host", "links"});
   std::vector<std::string> files;
   for (std::size_t i = 0; i < count; ++i) {
     const Choice choice = choose(inputs, options, i);
@@ -335,6 +335,12 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
   for (const ParamEntry& entry : host.entries()) machines.run_entries.push_back(entry);
   config << YAML::Key << "host" << YAML::Value;
   host.dump_root(config, "host");
+  ParamBinder links;
+  links.bind("links", machines.links);
+  layers.resolve(links, "links");
+  for (const ParamEntry& entry : links.entries()) machines.run_entries.push_back(entry);
+  config << YAML::Key << "links" << YAML::Value;
+  links.dump_root(config, "links");
   config << YAML::EndMap;
   machines.config = std::string(config.c_str()) + "\n";
   return machines;

@@ -42,7 +42,8 @@ struct Machines {
   std::vector<Machine> gpus;  // one per workload
   RunParams run;
   replay::SubmissionParams host;        // of runs that submit by packets
-  std::vector<ParamEntry> run_entries;  // of both
+  link::FabricParams links;             // between the GPUs
+  std::vector<ParamEntry> run_entries;  // of these
   std::string config;                   // the whole resolved configuration, YAML
 };
 

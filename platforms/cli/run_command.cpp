@@ -453,7 +453,7 @@ int run_command(const std::vector<std::string>& arguments) {
     if (its.demands) outcome.demands.push_back(its.demands.get());
   }
   std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false, packets, outcome.tmdqs);
-  replay::check_jobs(jobs);
+  replay::check_jobs(jobs, machines.links.topology != link::Topology::none);
   std::vector<replay::CtaDump> ctas(options.dump_ctas ? jobs.size() : 0);
   for (std::size_t i = 0; i < ctas.size(); ++i) jobs[i].ctas = &ctas[i];
   if (inputs.scenario) {
@@ -476,6 +476,7 @@ int run_command(const std::vector<std::string>& arguments) {
   simulation.time_limit_ns = machines.run.time_limit;
   simulation.event_limit = machines.run.event_limit;
   simulation.host = machines.host;
+  simulation.links = machines.links;
   const Interruption interruption;
   simulation.interrupted = [&interruption] { return interruption.reason(); };
   ResultsFolder folder(options.out, inputs.name, options.command_line);

@@ -159,6 +159,7 @@ void collect_stats(RunOutcome& outcome) {
   }
   outcome.stats = run.to_json();
   outcome.histograms = nlohmann::json::object();
+  if (outcome.result.links) merge(outcome.stats, outcome.result.links->stats.to_json());
   for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
     const replay::JobResult& job = outcome.result.jobs[i];
     Stats& stats = job.observation->stats;

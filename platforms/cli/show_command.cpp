@@ -230,6 +230,9 @@ constexpr Section kSections[] = {
     {"gpu0.host", "Host interface", ""},
     {"gpu0.hub", "Memory hub", ""},
     {"gpu0.copy", "Copy engines", "A copy engine's bandwidth includes its set-up, and is taken after each request."},
+    {"gpu0.links", "Links",
+     "Of a GPU that is connected to others ([links.md](links.md)); `links.switch` of what connects them."},
+    {"links", "Switch", "Of a run whose GPUs a switch connects."},
     {"gpu0.packet", "Packet processor",
      "The parts of a launch follow each other: fetch, turn, decode, dispatch, launch, execution, clean_up; each begins "
      "where the one before it ends."},
@@ -313,6 +316,10 @@ std::vector<Description> made_in_use() {
        Kind::histogram},
       {"gpu0.subcontext<n>.open", "kernels", "kernels of the subcontext that had not ended with the run",
        Kind::counter},
+      {"links.switch.requests", "requests", "requests that came to the switch", Kind::counter},
+      {"links.switch.multicasts", "requests", "writes to groups", Kind::counter},
+      {"links.switch.reductions", "requests", "reads of groups, whose answers were combined", Kind::counter},
+      {"links.switch.bytes", "bytes", "bytes that left towards GPUs, headers included", Kind::gauge},
       {"gpu0.gpc<g>.mmu.faults_of_<n>", "requests", "requests of subcontext <n> that were refused", Kind::counter},
   };
 }
@@ -377,7 +384,9 @@ struct AllStatistics {
 };
 AllStatistics all_statistics(const std::string& gpu) {
   Machine machine =
-      resolve_machine(gpu, {"gpu.mmu.enabled=true", "gpu.power.accounting=true", "gpu.check.races=true"}).gpus.front();
+      resolve_machine(gpu, {"gpu.mmu.enabled=true", "gpu.power.accounting=true", "gpu.check.races=true",
+                           "gpu.links.enabled=true"})
+          .gpus.front();
   replay::JobResult job;
   job.by_packets = true;
   job.observation = replay::observe_built(kInstance, machine.params);

@@ -189,7 +189,8 @@ MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, 
       owners(domain.observation()),
       bandwidth("bandwidth", domain, "memory.bandwidth"),
       watch("watch", domain, "memory.watch", params.hub.latency),
-      crossbar("crossbar", domain, "xbar", params.xbar, topology, map, &owners, {&bandwidth.table(), params.l2.queue}) {
+      crossbar("crossbar", domain, "xbar", params.xbar, topology, map, &owners, {&bandwidth.table(), params.l2.queue},
+               params.links.enabled ? params.links.ports : 0) {
   memory::SliceSurroundings around{
       &owners, {&bandwidth.table(), static_cast<double>(params.l2.memory_bandwidth), params.l2.limit_burst}};
   around.twin = {params.xbar.crossing, params.xbar.crossing_bandwidth * 2 / params.l2.slices, params.xbar.header_bytes};

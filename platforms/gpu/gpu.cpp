@@ -21,6 +21,7 @@
 #include "gpu/saved_sharing.h"
 #include "host/host_interface.h"
 #include "host/memory_hub.h"
+#include "link/link_unit.h"
 #include "packet/packet_processor.h"
 #include "power/power_unit.h"
 #include "task/task_unit.h"
@@ -50,7 +51,10 @@ const GpuParams& checked(const GpuParams& params) {
 constexpr std::uint32_t kPacketClient = 0;
 constexpr std::uint32_t kApertureClient = 1;
 constexpr std::uint32_t kTaskClient = 2;
-constexpr std::uint32_t kFirstCopyClient = 3;  // then, with translation, the walkers of the MMU
+constexpr std::uint32_t kFirstCopyClient = 3;  // then, with translation, the walkers of the MMU, and the links
+std::uint32_t link_client(const GpuParams& params) {
+  return kFirstCopyClient + params.copy.engines + (params.mmu.enabled ? 1 : 0);
+}
 
 // What flows through what CTAs with demands share may be so far from their fair shares before these are found anew.
 constexpr double kShareTolerance = 0.005;
@@ -161,6 +165,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   host::MemoryHub hub;
   packet::PacketProcessor packets;
   copy::CopyEngines copies;
+  std::unique_ptr<link::LinkUnit> links;    // null: there are none
   std::unique_ptr<MmuSystem> mmu;           // null: addresses are not translated
   std::unique_ptr<power::PowerUnit> power;  // null: energy is not counted
   fluid::FluidUnit fluid;                   // of CTAs with demands
@@ -227,10 +232,10 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
       memory("memory", domain, memory_clock ? memory_clock->domain : domain, params, topology, kind),
       backdoor(memory, races.get()),
       host("host", domain, "host", params.host, identity_of(params, topology, domain.clock()), *this),
-      hub("hub", domain, "hub", params.hub, memory.map,
-          kFirstCopyClient + params.copy.engines + (params.mmu.enabled ? 1 : 0),
+      hub("hub", domain, "hub", params.hub, memory.map, link_client(params) + (params.links.enabled ? 1 : 0),
           {params.mmu.enabled, params.mmu.distance},
-          kind == DeviceMemory::own ? host::DeviceMemoryUse::own : host::DeviceMemoryUse::shared),
+          kind == DeviceMemory::own ? host::DeviceMemoryUse::own : host::DeviceMemoryUse::shared,
+          {params.links.enabled, link_client(params)}),
       packets("packet", domain, "packet", params.packet, params.sm.limits, codes, brought, *this,
               params.reference_tables()),
       copies("copy", domain, "copy", params.copy, params.machine.instances),
@@ -260,6 +265,11 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
   std::vector<std::vector<std::uint32_t>> sms;
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) sms.push_back(topology.gpc(g).sm_ids);
   observation.clusters.configure(std::move(sms));
+  if (params.links.enabled) {
+    // Links do not slow down with the chip's clock.
+    links = std::make_unique<link::LinkUnit>("links", memory_clock ? memory_clock->domain : domain, "links",
+                                             params.links, memory.map.bytes());
+  }
   if (params.mmu.enabled) mmu = std::make_unique<MmuSystem>(domain, params.mmu, topology);
   if (params.power.counts()) {
     power = std::make_unique<power::PowerUnit>("power", domain, "power", params.power, params.energy,
@@ -375,6 +385,8 @@ void Gpu::Blocks::wire_front_end() {
   copies.done_out(0).bind(packets.copy_done_in);
   host.copy_out.bind(copies.request_in(1));
   copies.done_out(1).bind(host.copy_done_in);
+  task.copy_out.bind(copies.request_in(2));
+  copies.done_out(2).bind(task.copy_done_in);
   packets.memory_out.bind(hub.client_in(kPacketClient));
   host.memory_out.bind(hub.client_in(kApertureClient));
   task.memory_out.bind(hub.client_in(kTaskClient));
@@ -384,6 +396,10 @@ void Gpu::Blocks::wire_front_end() {
   }
   for (std::uint32_t e = 0; e < copies.engines(); ++e) copies.memory_out(e).bind(hub.client_in(kFirstCopyClient + e));
   for (std::uint32_t s = 0; s < memory.map.slices(); ++s) hub.slice_out(s).bind(memory.slices[s]->hub_in());
+  if (links == nullptr) return;
+  for (std::uint32_t p = 0; p < links->ports(); ++p) memory.crossbar.link_out(p).bind(links->crossbar_in(p));
+  hub.peer_out.bind(links->hub_in());
+  links->home_out.bind(hub.client_in(link_client(params)));
 }
 
 sm::Sm& Gpu::Blocks::sm(std::uint32_t id) {
@@ -469,6 +485,7 @@ void Gpu::Blocks::clear_records() {
 
 std::size_t Gpu::Blocks::payloads() const {
   std::size_t sum = host.payloads() + hub.payloads() + copies.payloads() + task.payloads();
+  if (links) sum += links->payloads();
   for (const auto& slice : memory.slices) sum += slice->payloads();
   return sum;
 }
@@ -548,6 +565,7 @@ Gpu::InitiatorSocket& Gpu::dma() { return blocks_->hub.dma(); }
 sc_core::sc_out<bool>& Gpu::irq() { return blocks_->host.irq(); }
 sc_core::sc_in<bool>& Gpu::rst() { return blocks_->host.rst(); }
 MemoryOut& Gpu::memory_out(std::uint32_t slice) { return blocks_->memory.slices[slice]->memory_out; }
+link::LinkUnit* Gpu::links() { return blocks_->links.get(); }
 PacketIn<protocol::SubmitPacket>& Gpu::submit_in() { return blocks_->task.submit_in; }
 PacketOut<protocol::DonePacket>& Gpu::done_out() { return blocks_->task.done_out; }
 

@@ -40,6 +40,9 @@ struct Demand;
 namespace heddle::packet {
 class PacketProcessor;
 }
+namespace heddle::link {
+class LinkUnit;
+}
 
 namespace heddle::gpu {
 
@@ -107,6 +110,10 @@ class Gpu : public sc_core::sc_module {
   sc_core::sc_in<bool>& rst();   // active high
   // The L2's end of the link to memory, to be bound where another memory is attached. One per slice.
   MemoryOut& memory_out(std::uint32_t slice);
+
+  // The ends of the links to other GPUs, to be bound to theirs or to a switch (gpu/link_fabric.h); null unless
+  // gpu.links.enabled.
+  link::LinkUnit* links();
 
   // The way in and out for testbenches without a host: operations and streams (protocol/host_task.h). Either may
   // stay unbound.

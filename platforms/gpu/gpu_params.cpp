@@ -87,6 +87,7 @@ void GpuParams::bind(ParamBinder& binder) {
   binder.bind("gpu.hub", hub);
   binder.bind("gpu.packet", packet);
   binder.bind("gpu.copy", copy);
+  binder.bind("gpu.links", links);
   binder.bind("gpu.power", power);
   binder.bind("gpu.power.energy", energy);
   binder.bind("gpu.check", races);

@@ -17,6 +17,7 @@
 #include "cwd/occupancy.h"
 #include "gpc/gpc_params.h"
 #include "host/boundary_params.h"
+#include "link/link_params.h"
 #include "memory/memory_params.h"
 #include "packet/packet_params.h"
 #include "power/power_params.h"
@@ -58,6 +59,7 @@ struct GpuParams {
   host::HubParams hub;
   packet::PacketParams packet;
   copy::CopyParams copy;
+  link::LinkParams links;  // to other GPUs
   power::PowerParams power;
   power::EnergyParams energy;  // of events
   arch::RaceParams races;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/tensor_data.h"
 #include "common/yaml_util.h"
 #include "program/program_values.h"
 #include "program/step_table.h"
@@ -164,6 +165,15 @@ void compile_load(ProgramBuilder& program, const StepSource& source) {
   check_local(program, map, made);
   ordering(map, made, Order::weak);
   const ValueType type = program.type(map, to.front());
+  if (map.has("combine")) {
+    made.combines = true;
+    made.atomic = chosen(map, "combine", arch::AtomicKind::decrement, arch::atomic_name);
+    made.type = type;
+    if (made.space != arch::Space::global) map.fail("combine", "only global memory of a group is combined");
+    if (!arch::reduction_exists(made.atomic, type, false)) {
+      map.fail("combine", fmt::format("there is no {} for {}", map.text("combine"), arch::type_name(type)));
+    }
+  }
   made.width = width(map, "to", type, to.size());
   made.destination = program.names().together(to, type, map.where("to")).front().first;
   made.demand.writes.push_back({made.destination, static_cast<std::uint16_t>(std::max(1, made.width / 4))});

@@ -124,9 +124,11 @@ std::optional<NamedValue> ProgramNames::built_in(const std::string& name) {
   }
   for (const MemoryRegion& region : regions_) {
     const bool bytes = name == region.name + ".bytes";
-    if (!bytes && name != region.name) continue;
+    const bool group = region.shared && name == region.name + ".group";
+    if (!bytes && !group && name != region.name) continue;
     regions_used_.insert(region.name);
-    return static_cast<double>(bytes ? region.bytes : region.address);
+    if (group) return static_cast<double>(arch::multicast_address(0, region.address));
+    return static_cast<double>(bytes ? region.bytes : region.known_as());
   }
   return std::nullopt;
 }

@@ -260,6 +260,7 @@ void ScenarioProgram::issue(const WarpPlace& place, WarpState& state, Operation&
   operation.cga_level = now.cga_level;
   operation.read = now.read;
   operation.completes = now.completes;
+  operation.combines = now.combines;
   operation.mode = now.mode;
   operation.wait = now.wait;
   switch (now.kind) {

@@ -224,7 +224,11 @@ std::vector<StepRow> make_rows() {
                  kAnySpace,
                  kRank,
                  {{"order", false, kText, "weak, relaxed or acquire; default weak", words("weak relaxed acquire")}},
-                 kScope},
+                 kScope,
+                 {{"combine", false, kText,
+                   "add, min, max, bit_and, bit_or or bit_xor: `at` is an address of a group of GPUs, and a switch "
+                   "combines what all of them have there",
+                   words("add min max bit_and bit_or bit_xor")}}},
                 kRankRules)
           .does(OpCode::load)
           .by(compile_load),

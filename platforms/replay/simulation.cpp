@@ -7,11 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "arch/address_map.h"
 #include "arch/gpu_observation.h"
 #include "arch/race_checker.h"
 #include "cwd/tpc_quota.h"
 #include "gpu/gpu.h"
 #include "gpu/gpu_params.h"
+#include "gpu/link_fabric.h"
 #include "host/host_interface.h"
 #include "protocol/packet_task.h"
 #include "replay/device_memory.h"
@@ -97,6 +99,25 @@ void check_kernels(const Job& job) {
   }
 }
 
+// What only streams, or only linked GPUs, can do.
+void check_across(const Job& job, bool linked) {
+  const bool streams = !job.packets && !job.tmdqs;
+  for (const workload::Op& op : job.workload->ops) {
+    const bool across =
+        std::any_of(op.after.begin(), op.after.end(), [](const workload::Edge& edge) { return edge.gpu.has_value(); });
+    if ((across || op.moved) && !streams) {
+      throw InputError(fmt::format("an operation of {} {}, and is not submitted to a stream", job.workload->name,
+                                   across ? "waits for one of another GPU" : "copies between named memories"),
+                       "submit without `by` and without --submit");
+    }
+    const bool away = op.moved && (arch::in_peer_window(op.moved->from) || arch::in_peer_window(op.moved->to));
+    if (away && !linked) {
+      throw InputError(fmt::format("a copy of {} leads to another GPU, and no links do", job.workload->name),
+                       "connect them, as in links: switch");
+    }
+  }
+}
+
 struct Machine {
   std::unique_ptr<GpuObservation> observation;
   std::unique_ptr<Observation> host_observation;
@@ -105,6 +126,8 @@ struct Machine {
   std::unique_ptr<Submitter> submitter;
   PacketSubmitter* packets = nullptr;  // the same, of a job by packets
   TmdqSubmitter* tmdqs = nullptr;      // or of one into TMDQs
+  StreamSubmitter* streams = nullptr;  // or of one into streams
+  std::uint32_t number = 0;            // among the run's
   const workload::Workload* workload = nullptr;
   std::vector<std::string> regions;
   MemoryMap map;
@@ -114,18 +137,24 @@ std::vector<TimedShare> shares_of(const Job& job, const Machine& m) {
   return resolve_shares(*job.workload, job.instance, m.gpu->params(), m.gpu->topology(), m.map);
 }
 
-void add_stream_submitter(const Job& job, Machine& m) {
+void add_stream_submitter(const Job& job, const SimulationOptions& options, Machine& m) {
   SubmissionTimings timings;
   timings.submit_queue = job.params.task.submit_queue;
   timings.launch_latency_ns = job.launch_latency_ns;
   timings.start_path_ns =
       m.gpu->domain().clock().ns_for_cycles(static_cast<double>(m.gpu->domain().cost(job.params.start_path())));
-  const StreamSubmission what{*job.workload, job.pace, timings, load_programs(*job.workload, *m.gpu),
-                              shares_of(job, m)};
+  const StreamSubmission what{*job.workload,
+                              job.pace,
+                              timings,
+                              load_programs(*job.workload, *m.gpu),
+                              shares_of(job, m),
+                              m.number,
+                              options.links.event_latency};
   auto submitter =
       std::make_unique<StreamSubmitter>((job.instance + "_host").c_str(), what, *m.observation, *m.host_observation);
   submitter->submit_out.bind(m.gpu->submit_in());
   m.gpu->done_out().bind(submitter->done_in);
+  m.streams = submitter.get();
   m.submitter = std::move(submitter);
 }
 
@@ -166,8 +195,9 @@ void add_tmdq_submitter(const Job& job, const SubmissionParams& host, Machine& m
   m.submitter = std::move(submitter);
 }
 
-Machine build(const Job& job, const SimulationOptions& options, PacketJobs& packet_jobs) {
+Machine build(const Job& job, const SimulationOptions& options, std::uint32_t number, PacketJobs& packet_jobs) {
   Machine m;
+  m.number = number;
   m.workload = job.workload;
   m.regions = job.regions;
   m.observation = std::make_unique<GpuObservation>(job.instance);
@@ -188,12 +218,31 @@ Machine build(const Job& job, const SimulationOptions& options, PacketJobs& pack
   } else if (job.tmdqs) {
     add_tmdq_submitter(job, options.host, m);
   } else {
-    add_stream_submitter(job, m);
+    add_stream_submitter(job, options, m);
   }
   check_switches(*job.workload, job.instance, m.gpu->topology());
   m.gpu->preload(resolve_loads(*job.workload, job.instance, *m.gpu, m.submitter->lead()));
   load_regions(*job.workload, job.instance, *m.gpu, m.map);
   return m;
+}
+
+// Operations of different GPUs that wait for each other are a matter of their hosts.
+void connect_hosts(const std::vector<Machine>& machines) {
+  bool any = false;
+  for (const Machine& m : machines) {
+    for (const workload::Op& op : m.workload->ops) {
+      for (const workload::Edge& edge : op.after) {
+        if (!edge.gpu) continue;
+        any = true;
+        machines.at(*edge.gpu).streams->tell(static_cast<std::uint32_t>(edge.from));
+      }
+    }
+  }
+  for (const Machine& m : machines) {
+    for (const Machine& other : machines) {
+      if (any && &m != &other) m.streams->ends_out.bind(other.streams->ends_in);
+    }
+  }
 }
 
 // Forward progress: counts of everything that was taken in, started or finished.
@@ -427,24 +476,39 @@ std::unique_ptr<GpuObservation> observe_built(const std::string& instance, const
   return observation;
 }
 
-void check_jobs(const std::vector<Job>& jobs) {
+void check_jobs(const std::vector<Job>& jobs, bool linked) {
   for (const Job& job : jobs) {
     check_kernels(job);
     check_launches(job);
+    check_across(job, linked);
   }
 }
 
-SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions& options) {
-  check_jobs(jobs);
+SimulationResult simulate(const std::vector<Job>& asked, const SimulationOptions& options) {
+  const bool linked = options.links.topology != link::Topology::none;
+  std::vector<Job> jobs = asked;
+  for (Job& job : jobs) job.params.links.enabled = linked;
+  check_jobs(jobs, linked);
   const auto begin = std::chrono::steady_clock::now();
   const Context context;
   SimulationResult result;
   std::vector<Machine> machines;
   PacketJobs packet_jobs(jobs, options);
-  for (const Job& job : jobs) machines.push_back(build(job, options, packet_jobs));
+  for (const Job& job : jobs) {
+    machines.push_back(build(job, options, static_cast<std::uint32_t>(machines.size()), packet_jobs));
+  }
+  connect_hosts(machines);
+  std::unique_ptr<gpu::LinkFabric> fabric;
+  if (linked) {
+    std::vector<gpu::Gpu*> gpus;
+    for (const Machine& m : machines) gpus.push_back(m.gpu.get());
+    result.links = std::make_unique<Observation>("links");
+    fabric = std::make_unique<gpu::LinkFabric>(options.links, gpus, *result.links);
+  }
   if (options.built) {
     std::vector<const Stats*> built;
     for (const Machine& m : machines) built.push_back(&m.observation->stats);
+    if (result.links) built.push_back(&result.links->stats);
     options.built(built);
   }
   for (const Machine& m : machines) m.submitter->start();
@@ -505,10 +569,17 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     if (m.tmdqs != nullptr) job.host_copies = m.tmdqs->copies();
     HEDDLE_CHECK(m.gpu->log().refused_shares().empty(), "the machine has refused a change of sharing that was checked");
     m.submitter.reset();
-    m.gpu.reset();
     job.observation = std::move(m.observation);
     result.jobs.push_back(std::move(job));
   }
+  if (fabric && fabric->domain() != nullptr) {
+    if (result.progress && !result.partial) fabric->domain()->check_idle();
+    if (!result.progress) fabric->domain()->collect_waits(graph);
+    result.events += fabric->domain()->events_executed();
+    last = std::max(last, fabric->domain()->last_event_time());
+  }
+  fabric.reset();
+  for (Machine& m : machines) m.gpu.reset();
   result.waits = graph.chain();
   result.sim_time_ns = last.to_seconds() * 1e9;
   return result;

@@ -16,6 +16,7 @@
 #include "arch/gpu_observation.h"
 #include "common/waits.h"
 #include "gpu/gpu_params.h"
+#include "link/link_params.h"
 #include "replay/packet_plan.h"
 #include "replay/submission.h"
 #include "workload/packet_options.h"
@@ -54,7 +55,8 @@ struct SimulationOptions {
   // Called once the machines are built, before anything runs. What it throws ends the simulation.
   std::function<void(const std::vector<const Stats*>&)> built;
   TimelineSink* timeline = nullptr;
-  SubmissionParams host;  // of jobs that are submitted by packets: they share its memory
+  SubmissionParams host;     // of jobs that are submitted by packets: they share its memory
+  link::FabricParams links;  // between the GPUs of the jobs
   // Called now and then with simulated time and the share of operations that are done (0 … 1).
   std::function<void(const sc_core::sc_time&, double)> progress;
 };
@@ -88,11 +90,12 @@ struct JobResult {
 
 struct SimulationResult {
   std::vector<JobResult> jobs;
-  bool progress = true;            // false: the run ended without progress
-  bool partial = false;            // it was stopped at a limit, or interrupted
-  std::string stopped;             // without progress, or partial: how ("no event is left", …)
-  std::vector<std::string> waits;  // without progress: the chain of waits
-  double sim_time_ns = 0;          // time of the last event
+  std::unique_ptr<Observation> links;  // statistics of the switch between them; null: there is none
+  bool progress = true;                // false: the run ended without progress
+  bool partial = false;                // it was stopped at a limit, or interrupted
+  std::string stopped;                 // without progress, or partial: how ("no event is left", …)
+  std::vector<std::string> waits;      // without progress: the chain of waits
+  double sim_time_ns = 0;              // time of the last event
   std::uint64_t events = 0;
   std::uint64_t wakeups = 0;  // of the SystemC kernel
   std::uint64_t ctas = 0;
@@ -102,8 +105,8 @@ struct SimulationResult {
 };
 
 // Throws InputError if a kernel or its clusters can never run on their machine, naming the kernel, the resource, the
-// domain and the machine.
-void check_jobs(const std::vector<Job>& jobs);
+// domain and the machine; and if something wants links between GPUs and there are none (`linked`).
+void check_jobs(const std::vector<Job>& jobs, bool linked);
 
 // In a simulation context of its own. Throws InputError, before anything is simulated, as check_jobs() does, and if a
 // load or a TPC switch concerns something that the machine does not have.

@@ -17,12 +17,16 @@ StreamSubmitter::StreamSubmitter(const sc_core::sc_module_name& name, const Stre
       domain("domain", 1.0, TimingMode::at, 0, own),
       submit_out("submit_out", domain, 1, what.timings.submit_queue),
       done_in("done_in", domain, 1),
+      ends_out("ends_out", domain, std::max<Cycle>(1, static_cast<Cycle>(what.event_latency_ns)), kUnlimitedCredits),
+      ends_in("ends_in", domain, 0, CreditReturn::on_receipt, PacketSenders::many),
       gpu_(gpu),
+      device_(what.device),
       results_(what.workload.ops.size()) {
   const workload::Workload& workload = what.workload;
   domain.add_resettable(*this);
   domain.add_wait_source(*this);
   submit_out.on_credit<StreamSubmitter, &StreamSubmitter::on_credit>(*this);
+  ends_in.on_packet<StreamSubmitter, &StreamSubmitter::on_remote_end>(*this);
   done_in.on_packet<StreamSubmitter, &StreamSubmitter::on_done>(*this);
   for (std::size_t i = 0; i < workload.streams.size(); ++i) {
     gpu.streams.set(static_cast<std::uint32_t>(i), "stream " + workload.streams[i].name);
@@ -55,7 +59,7 @@ void StreamSubmitter::plan(const StreamSubmission& what) {
     for (const workload::Edge& edge : op.after) {
       SubmitPacket wait = packet;
       wait.kind = SubmitKind::wait;
-      wait.wait_for = static_cast<std::uint32_t>(edge.from);
+      wait.wait_for = number_of(edge);
       items_.push_back({entry.when, wait});
     }
     if (op.graph) plan_edges(*op.graph, packet, entry.when);
@@ -73,6 +77,13 @@ SubmitPacket StreamSubmitter::packet_of(const workload::Workload& workload, std:
   packet.priority = from.priority.value_or(workload.streams[from.stream].priority);
   packet.in_graph = from.graph.has_value();
   packet.graph_last = from.graph && from.graph->last;
+  if (from.moved) {
+    packet.kind = SubmitKind::copy;
+    packet.copy_from = from.moved->from;
+    packet.copy_to = from.moved->to;
+    packet.copy_bytes = from.bytes;
+    return packet;
+  }
   if (from.kind != OpKind::kernel) {
     packet.kind = SubmitKind::hold;
     packet.hold_ns = static_cast<double>(from.duration);
@@ -161,7 +172,32 @@ void StreamSubmitter::on_event(std::uint32_t, std::uint64_t) {
 
 void StreamSubmitter::on_credit(std::uint32_t) { submit(); }
 
+// An operation of another GPU has an id here, behind those of this one.
+std::uint32_t StreamSubmitter::number_of(const workload::Edge& edge) {
+  const auto operation = static_cast<std::uint32_t>(edge.from);
+  if (!edge.gpu) return operation;
+  const auto device = static_cast<std::uint32_t>(*edge.gpu);
+  const auto next = static_cast<std::uint32_t>(results_.size() + remote_.size());
+  const auto [found, added] = remote_.emplace(std::make_pair(device, operation), next);
+  if (added) gpu_.labels.set(next, fmt::format("operation {} of gpu{}", operation, device));
+  return found->second;
+}
+
+void StreamSubmitter::on_remote_end(const protocol::RemoteEndPacket& end, std::uint32_t) {
+  const auto found = remote_.find({end.device, end.operation});
+  if (found == remote_.end()) return;
+  signals_.push(found->second);
+  submit();
+}
+
 void StreamSubmitter::submit() {
+  while (!signals_.empty()) {
+    if (!submit_out.can_send()) return;
+    SubmitPacket packet;
+    packet.kind = SubmitKind::signal;
+    packet.operation = signals_.pop();
+    submit_out.send(packet);
+  }
   while (next_ < items_.size() && static_cast<Cycle>(items_[next_].when + lead_ - 1) <= domain.now()) {
     if (!submit_out.can_send()) return;  // on_credit() comes back
     submit_out.send(items_[next_].packet);
@@ -184,10 +220,13 @@ void StreamSubmitter::on_done(const protocol::DonePacket& done, std::uint32_t) {
                               ns(sc_time_of(done.start)),
                               ns(sc_time_of(done.end))};
   ++done_;
+  if (told_.count(done.operation) == 0) return;
+  for (std::uint32_t link = 0; link < ends_out.links(); ++link) ends_out.send({device_, done.operation}, link);
 }
 
 void StreamSubmitter::reset() {
   next_ = 0;
+  signals_.clear();
   scheduled_ = false;
   done_ = 0;
   std::fill(results_.begin(), results_.end(), OpResult{});

@@ -3,12 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arch/gpu_observation.h"
 #include "common/block.h"
+#include "common/index_pool.h"
 #include "common/packet_socket.h"
 #include "protocol/host_task.h"
 #include "replay/initial_state.h"
@@ -23,6 +27,8 @@ struct StreamSubmission {
   SubmissionTimings timings = {};
   std::vector<std::uint32_t> codes = {};  // of the kernels' programs in the GPU, by operation; empty: there are none
   std::vector<TimedShare> shares = {};    // how the machine is shared, in the order of their times
+  std::uint32_t device = 0;               // its number among the run's
+  double event_latency_ns = 1;            // until an end is known to streams of other devices
 };
 
 // Runs in a domain of its own, with a clock of 1 GHz: a cycle is a nanosecond.
@@ -40,6 +46,11 @@ class StreamSubmitter : public sc_core::sc_module,
   Domain domain;
   PacketOut<protocol::SubmitPacket> submit_out;
   PacketIn<protocol::DonePacket> done_in;
+  // Between submitters of one run: ends that operations of other GPUs wait for.
+  PacketOut<protocol::RemoteEndPacket> ends_out;
+  PacketIn<protocol::RemoteEndPacket> ends_in;
+  // Operations of this GPU whose ends another one's wait for.
+  void tell(std::uint32_t operation) { told_.insert(operation); }
 
   // Begins, now. Called once before the simulation; reset() followed by start() begins anew.
   void start() override;
@@ -64,6 +75,8 @@ class StreamSubmitter : public sc_core::sc_module,
   void plan_edges(const workload::GraphUse& graph, const protocol::SubmitPacket& kernel, std::int64_t when);
   void plan_closes(const workload::Workload& workload, const protocol::SubmitPacket& queue, std::int64_t when);
   void plan_controls(const std::vector<workload::TpcSwitch>& switches, const std::vector<TimedShare>& shares);
+  std::uint32_t number_of(const workload::Edge& edge);
+  void on_remote_end(const protocol::RemoteEndPacket& end, std::uint32_t);
   void submit();
   void schedule_next();
   void reset() override;
@@ -71,7 +84,11 @@ class StreamSubmitter : public sc_core::sc_module,
 
   GpuObservation& gpu_;
   std::vector<Item> items_;
-  std::uint32_t streams_ = 0;  // in use: those of the workload, and one for every queue that is held open
+  const std::uint32_t device_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> remote_;  // device, operation -> id here
+  std::set<std::uint32_t> told_;
+  Ring<std::uint32_t> signals_;  // ids of ended operations of others, to be sent
+  std::uint32_t streams_ = 0;    // in use: those of the workload, and one for every queue that is held open
   std::size_t next_ = 0;
   bool scheduled_ = false;
   std::int64_t lead_ = 0;

@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "common/quantity.h"
 #include "common/yaml_util.h"
+#include "scenario/collectives.h"
 #include "scenario/parameters.h"
 #include "scenario/scenario_kernels.h"
 #include "scenario/scenario_memory.h"
@@ -34,7 +35,8 @@ class Reader {
     scenario_.file = file;
   }
 
-  Scenario read(const YAML::Node& root) {
+  Scenario read(const YAML::Node& given) {
+    const YAML::Node root = expand_collectives(given, file_, alike_);
     if (!root.IsDefined() || root.IsNull()) {
       throw InputError(SourcePos{file_, 0, 0}, "the file is empty", "a scenario begins with \"heddle: 1\"");
     }
@@ -44,6 +46,7 @@ class Reader {
     if (map.has("description")) scenario_.description = map.text("description");
     if (map.has("seed")) scenario_.seed = map.number<std::uint64_t>("seed", {});
     if (map.has("config")) scenario_.config.reset(map.node("config"));
+    if (map.has("links")) read_links(map);
     read_gpus(map);
     scenario_.workloads.resize(scenario_.gpus.size());
     for (Workload& workload : scenario_.workloads) {
@@ -91,6 +94,24 @@ class Reader {
     }
   }
 
+  // They are parameters like those of `config`.
+  void read_links(const MapReader& map) {
+    if (scenario_.config.IsMap() && scenario_.config["links"].IsDefined()) {
+      map.fail("links", "`config` has them as well; use one of the two");
+    }
+    YAML::Node config(YAML::NodeType::Map);
+    if (scenario_.config.IsMap()) {
+      for (const auto& entry : scenario_.config) config[entry.first] = entry.second;
+    }
+    const YAML::Node links = map.node("links");
+    if (links.IsMap()) {
+      config["links"] = links;
+    } else {
+      config["links"]["topology"] = links;
+    }
+    scenario_.config.reset(config);
+  }
+
   void read_gpus(const MapReader& map) {
     if (map.has("gpu") && map.has("gpus")) map.fail("gpus", "`gpu` stands in the file too; use one of the two");
     scenario_.gpus_named = map.has("gpu") || map.has("gpus");
@@ -128,9 +149,29 @@ class Reader {
     }
     lists.subcontexts = read_subcontexts(list(map, "subcontexts"), file_, lists.instances);
     regions_ = read_memory(lists, file_);
+    check_alike();
     for (const MemoryRegion& region : regions_) scenario_.workloads[region.gpu].memory.push_back(region);
     for (std::size_t gpu = 0; gpu < scenario_.gpus.size(); ++gpu) {
       scenario_.workloads[gpu].subcontexts = lists.subcontexts[gpu];
+    }
+  }
+
+  void check_alike() const {
+    const auto find = [this](const std::string& name) {
+      return std::find_if(regions_.begin(), regions_.end(),
+                          [&](const MemoryRegion& region) { return region.name == name; });
+    };
+    for (const std::vector<std::string>& names : alike_) {
+      const auto first = find(names.front());
+      for (const std::string& name : names) {
+        const auto region = find(name);
+        if (region == regions_.end() || first == regions_.end() || region->address == first->address) continue;
+        throw InputError(
+            region->where,
+            fmt::format("the switch sends to memory {} and {} at once, and they lie at different addresses",
+                        names.front(), name),
+            "give both the same `at`, or list the memory of all GPUs in one order");
+      }
     }
   }
 
@@ -233,6 +274,7 @@ class Reader {
   const std::string& file_;
   Scenario scenario_;
   std::vector<MemoryRegion> regions_;
+  AlikeRegions alike_;
   KernelTable kernels_;
   GraphList graphs_;
   SubmitReader submit_;

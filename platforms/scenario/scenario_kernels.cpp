@@ -142,7 +142,8 @@ void KernelTable::read(const YAML::Node& list, const std::string& file, const st
     entry.record = read_kernel(map, file, scope);
     entry.launches = std::move(scope.launched);
     for (const MemoryRegion& region : regions) {
-      if (scope.used.count(region.name) != 0) entry.regions.emplace(region.gpu, region.name);
+      // Those that are shared are the same to all GPUs, and lie in no address space.
+      if (scope.used.count(region.name) != 0 && !region.shared) entry.regions.emplace(region.gpu, region.name);
     }
     const std::string name = entry.record.name;
     kernels_.emplace(name, std::move(entry));

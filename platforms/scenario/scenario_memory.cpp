@@ -346,6 +346,8 @@ std::vector<MemoryRegion> read_memory(const MemoryLists& lists, const std::strin
     if (map.has("init")) region.contents = read_contents(map, file);
     read_size(map, region);
     wanted.push_back(read_place(map, region));
+    if (map.has("shared")) region.shared = map.flag("shared");
+    if (region.shared && region.subcontext) map.fail("shared", "addresses over links are not translated");
     if (map.has("write")) region.write = map.name("write");
     for (const MemoryRegion& other : regions) {
       if (region.write && region.write == other.write) {

@@ -9,7 +9,7 @@ using namespace workload;
 using namespace program;
 namespace {
 
-constexpr const char* kOperations = "kernel_op copy_op fill_op graph_op group_op";
+constexpr const char* kOperations = "kernel_op copy_op fill_op graph_op group_op collective_op";
 constexpr Form kPreset = [] {
   Form form;
   form.preset = true;
@@ -52,6 +52,9 @@ const MapSpec& scenario_spec() {
           {"gpu", false, kText | kMap, "preset of the one GPU; default h100-sxm", kPreset.or_map("gpu")},
           {"gpus", false, kList, "list of presets, one per GPU, instead of `gpu`", kPreset.or_map("gpu").list(1, 64)},
           {"config", false, kMap, "parameters, under gpu (all GPUs), gpu0, gpu1, …; see `heddle show params`",
+           map_of("config")},
+          {"links", false, kText | kMap,
+           "how the GPUs are connected: direct, switch, or a map of parameters; see `heddle show params links`",
            map_of("config")},
           {"seed", false, kInteger, "seed of everything random; the command line wins", at_least(0)},
           {"memory", false, kList, "list of regions of memory that programs use, with what they hold",
@@ -293,7 +296,11 @@ const MapSpec& copy_op_spec() {
       "copy_op",
       with_common_keys(
           {{"copy", true, kInteger | kQuantity, "bytes copied, e.g. 1 MiB", measured(Measure::bytes, 1)},
-           {"for", true, kInteger | kQuantity, "time with unit for which the copy holds its stream, e.g. 3 us", kTime},
+           {"from", false, kText,
+            "expression over the names of memory, instead of `for`: the copy engines of the stream's GPU move the "
+            "bytes from there; memory of another GPU is read over links"},
+           {"to", false, kText, "expression over the names of memory: with `from`, where they move the bytes to"},
+           {"for", false, kInteger | kQuantity, "time with unit for which the copy holds its stream, e.g. 3 us", kTime},
            {"direction", false, kText,
             "host_to_device, device_to_host or device_to_device, for copy engines; "
             "default host_to_device",
@@ -316,6 +323,38 @@ const MapSpec& graph_op_spec() {
       with_common_keys({{"graph", true, kText, "name of a graph of the list `graphs`: all of its kernels"},
                         {"priority", false, kInteger,
                          "priority of its kernels: larger is more urgent; default: that of the stream", kPriority}})};
+  return kSpec;
+}
+
+const MapSpec& collective_op_spec() {
+  static const MapSpec kSpec{
+      "collective_op",
+      {
+          {"all_reduce", false, kInteger | kQuantity,
+           "bytes of each buffer, e.g. 1 MiB: all become the sums over all of them", measured(Measure::bytes, 1)},
+          {"all_gather", false, kInteger | kQuantity,
+           "bytes of each buffer, of which rank r has part r: all get all parts", measured(Measure::bytes, 1)},
+          {"reduce_scatter", false, kInteger | kQuantity,
+           "bytes of each buffer: part r of that of rank r becomes the sums; with a ring, what else it holds stays",
+           measured(Measure::bytes, 1)},
+          {"broadcast", false, kInteger | kQuantity, "bytes of each buffer: all become what the first one is",
+           measured(Measure::bytes, 1)},
+          {"streams", true, kList, "list of streams of different GPUs, one for each rank", items(2, 64)},
+          {"buffers", true, kList, "list of regions with shared: true, one for each rank, of the GPUs of the streams",
+           items(2, 64)},
+          {"algorithm", false, kText,
+           "ring: from rank to rank; switch: multicasts and reductions in the switch, of all GPUs; default ring",
+           words("ring switch")},
+          {"type", false, kText, "type of what is added: f32, u32, s32; default f32", words("f32 u32 s32")},
+          {"ctas", false, kInteger, "CTAs of the kernel on each GPU; default 16", between(1, 1024)},
+          {"threads", false, kInteger, "threads of a CTA; default 512", between(32, 1024)},
+          {"id", false, kText, "name by which `after` refers to the kernel of rank r: id.r"},
+          {"at", false, kInteger | kQuantity, "time with unit when the host submits it, e.g. 10 us; default 0", kTime},
+          {"after", false, kText | kList,
+           "id, or list of ids, of operations that must be complete before each of its kernels starts",
+           Form{}.distinct()},
+      },
+      R"({"oneOf": [{"required": ["all_reduce"]}, {"required": ["all_gather"]}, {"required": ["reduce_scatter"]}, {"required": ["broadcast"]}]})"};
   return kSpec;
 }
 
@@ -516,6 +555,9 @@ const MapSpec& memory_spec() {
            kSubcontext},
           {"instance", false, kInteger, "number of the instance in whose memory it lies, where gpu.instances has any",
            at_least(0)},
+          {"shared", false, kFlag,
+           "true: kernels of all GPUs may use it, over links: its name is its address in the window to their memory, "
+           "and x.group that of the same bytes of all GPUs; default false"},
           {"access", false, kText, "with subcontext: write, or read: its kernels may not write to it; default write",
            words("write read")},
           {"init", false, kText | kMap, "what it holds when the run begins: zeros, or a map; default zeros",
@@ -655,14 +697,39 @@ const MapSpec& expect_no_progress_spec() {
 }
 
 std::vector<const MapSpec*> all_specs() {
-  std::vector<const MapSpec*> specs{
-      &scenario_spec(),   &gpu_spec(),         &kernel_spec(),        &cycles_spec(),       &demand_spec(),
-      &cluster_spec(),    &raster_spec(),      &stream_spec(),        &submission_spec(),   &kernel_op_spec(),
-      &copy_op_spec(),    &fill_op_spec(),     &group_op_spec(),      &graph_spec(),        &graph_node_spec(),
-      &graph_op_spec(),   &load_spec(),        &tpc_spec(),           &queue_spec(),        &queue_initial_spec(),
-      &subcontext_spec(), &share_spec(),       &expect_spec(),        &memory_spec(),       &init_spec(),
-      &tensor_spec(),     &im2col_spec(),      &expect_memory_spec(), &expect_fault_spec(), &expect_no_progress_spec(),
-      &figure_spec(),     &figure_input_spec()};
+  std::vector<const MapSpec*> specs{&scenario_spec(),
+                                    &gpu_spec(),
+                                    &kernel_spec(),
+                                    &cycles_spec(),
+                                    &demand_spec(),
+                                    &cluster_spec(),
+                                    &raster_spec(),
+                                    &stream_spec(),
+                                    &submission_spec(),
+                                    &kernel_op_spec(),
+                                    &copy_op_spec(),
+                                    &fill_op_spec(),
+                                    &collective_op_spec(),
+                                    &group_op_spec(),
+                                    &graph_spec(),
+                                    &graph_node_spec(),
+                                    &graph_op_spec(),
+                                    &load_spec(),
+                                    &tpc_spec(),
+                                    &queue_spec(),
+                                    &queue_initial_spec(),
+                                    &subcontext_spec(),
+                                    &share_spec(),
+                                    &expect_spec(),
+                                    &memory_spec(),
+                                    &init_spec(),
+                                    &tensor_spec(),
+                                    &im2col_spec(),
+                                    &expect_memory_spec(),
+                                    &expect_fault_spec(),
+                                    &expect_no_progress_spec(),
+                                    &figure_spec(),
+                                    &figure_input_spec()};
   const std::vector<const MapSpec*> programs = program_specs();
   specs.insert(specs.end(), programs.begin(), programs.end());
   return specs;

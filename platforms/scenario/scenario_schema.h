@@ -28,6 +28,7 @@ const MapSpec& graph_spec();
 const MapSpec& graph_node_spec();
 const MapSpec& graph_op_spec();
 const MapSpec& group_op_spec();
+const MapSpec& collective_op_spec();
 const MapSpec& load_spec();
 const MapSpec& tpc_spec();
 const MapSpec& queue_spec();

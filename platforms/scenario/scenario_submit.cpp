@@ -44,7 +44,7 @@ class ArgNames : public ExpressionNames {
     for (const MemoryRegion& region : regions_) {
       if (region.name != name) continue;
       used_.insert(name);
-      return static_cast<double>(region.address);
+      return static_cast<double>(region.known_as());
     }
     return std::nullopt;
   }
@@ -57,6 +57,29 @@ class ArgNames : public ExpressionNames {
  private:
   const std::vector<MemoryRegion>& regions_;
   std::set<std::string>& used_;
+};
+
+// An address of a copy, as the engines of that GPU see it.
+class CopyNames : public ExpressionNames {
+ public:
+  CopyNames(const std::vector<MemoryRegion>& regions, std::size_t gpu) : regions_(regions), gpu_(gpu) {}
+  std::optional<NamedValue> find(const std::string& name) override {
+    for (const MemoryRegion& region : regions_) {
+      if (region.name != name || region.subcontext) continue;
+      const auto owner = static_cast<std::uint32_t>(region.gpu);
+      return static_cast<double>(region.gpu == gpu_ ? region.address : arch::peer_address(owner, region.address));
+    }
+    return std::nullopt;
+  }
+  std::vector<std::string> known() const override {
+    std::vector<std::string> names;
+    for (const MemoryRegion& region : regions_) names.push_back(region.name);
+    return names;
+  }
+
+ private:
+  const std::vector<MemoryRegion>& regions_;
+  std::size_t gpu_;
 };
 
 constexpr CopyDirection kDirections[] = {CopyDirection::device_to_device, CopyDirection::host_to_device,
@@ -126,17 +149,41 @@ const MapSpec& SubmitReader::kind_of(const YAML::Node& node, const std::string& 
     found = spec;
   }
   if (found == nullptr) {
-    throw InputError(position(node, file_), fmt::format("{}: what to do is missing", thing),
-                     "an operation has one of the keys kernel, copy, fill, graph, group: {kernel: gemm, stream: a}");
+    throw InputError(
+        position(node, file_), fmt::format("{}: what to do is missing", thing),
+        "an operation has one of the keys kernel, copy, fill, graph, group, or is a collective: {kernel: gemm, "
+        "stream: a}");
   }
   return *found;
 }
 
 void SubmitReader::read_transfer(const MapReader& map, const char* key, Op& op) {
   op.bytes = map.number<std::uint64_t>(key, {Unit::bytes, 1, kMaxScenarioBytes});
-  op.duration = map.number<Nanoseconds>("for", {Unit::ns, 0, kMaxScenarioTime}, BareNumber::refused);
   op.kernel.name = map.has("id") ? map.name("id") : key;
+  if (op.kind == OpKind::copy && (map.has("from") || map.has("to"))) return;
+  if (!map.has("for")) {
+    throw InputError(map.where(), fmt::format("{}: the key \"for\" is missing", map.thing()),
+                     op.kind == OpKind::copy ? "as in: for: 3 us; or say `from` and `to`, and the bytes are moved"
+                                             : "as in: for: 1 us");
+  }
+  op.duration = map.number<Nanoseconds>("for", {Unit::ns, 0, kMaxScenarioTime}, BareNumber::refused);
   if (op.kind == OpKind::copy) op.direction = read_direction(map);
+}
+
+void SubmitReader::read_moved(const MapReader& map, std::size_t gpu, Op& op) const {
+  for (const char* key : {"for", "direction"}) {
+    if (map.has(key)) map.fail(key, "it has no meaning where the bytes are moved");
+  }
+  CopyNames names(regions_, gpu);
+  const auto address = [&](const char* key) {
+    if (!map.has(key)) {
+      throw InputError(map.where(), fmt::format("{}: the key \"{}\" is missing", map.thing(), key),
+                       "`from` and `to` stand together");
+    }
+    ExpressionSlots slots;
+    return whole_bits(Expression(map.text(key), map.where(key), names, slots).value());
+  };
+  op.moved = MovedBytes{address("from"), address("to")};
 }
 
 void SubmitReader::read_kernel_op(const MapReader& map, Op& op) {
@@ -215,8 +262,9 @@ void SubmitReader::read_operation(const YAML::Node& node) {
   const StreamPlace& place = use_stream(map.name("stream"));
   op.stream = place.index;
   check_gpu(map, op, place.gpu);
+  if (op.kind == OpKind::copy && (map.has("from") || map.has("to"))) read_moved(map, place.gpu, op);
   for (const MemoryRegion& region : regions_) {
-    if (argument_regions.count(region.name) == 0 || region.gpu == place.gpu) continue;
+    if (argument_regions.count(region.name) == 0 || region.gpu == place.gpu || region.shared) continue;
     map.fail("args", fmt::format("it runs on gpu{}, and memory {} is of gpu{}", place.gpu, region.name, region.gpu));
   }
 
@@ -315,7 +363,8 @@ std::vector<SubmitReader::Wait> SubmitReader::read_waits(const MapReader& map, c
   return waits;
 }
 
-std::size_t SubmitReader::resolve(const Submission& submission, const Wait& wait, const char* key) const {
+std::pair<std::size_t, std::size_t> SubmitReader::resolve(const Submission& submission, const Wait& wait,
+                                                          const char* key) const {
   const auto found = ids_.find(wait.id);
   if (found == ids_.end()) {
     std::vector<std::string> names;
@@ -323,24 +372,26 @@ std::size_t SubmitReader::resolve(const Submission& submission, const Wait& wait
     throw InputError(wait.where, fmt::format("{}, {}: there is no operation {}", submission.thing, key, wait.id),
                      names.empty() ? "give the operation an id: {id: …, kernel: …}" : suggestion(wait.id, names));
   }
-  const auto [gpu, index] = found->second;
-  if (gpu != submission.gpu) {
-    throw InputError(
-        wait.where,
-        fmt::format("{}, {}: it runs on gpu{}, {} on gpu{}", submission.thing, key, submission.gpu, wait.id, gpu),
-        "operations can only wait for operations of the same GPU; use `at` to order them in time");
-  }
-  return index;
+  return found->second;
 }
 
 void SubmitReader::connect() {
   for (const Submission& submission : submissions_) {
     Op& op = workloads_[submission.gpu].ops[submission.first_op];
     for (const Wait& wait : submission.after) {
-      op.after.push_back({resolve(submission, wait, "after"), EdgeSource::recorded});
+      const auto [gpu, index] = resolve(submission, wait, "after");
+      Edge edge{index, EdgeSource::recorded};
+      if (gpu != submission.gpu) edge.gpu = gpu;
+      op.after.push_back(edge);
     }
     for (const Wait& wait : submission.until) {
-      const std::size_t index = resolve(submission, wait, "until");
+      const auto [gpu, index] = resolve(submission, wait, "until");
+      if (gpu != submission.gpu) {
+        throw InputError(
+            wait.where,
+            fmt::format("{}, until: it runs on gpu{}, {} on gpu{}", submission.thing, submission.gpu, wait.id, gpu),
+            "entries of a queue come from its own GPU");
+      }
       if (index == submission.first_op) {
         throw InputError(wait.where, fmt::format("{}, until: it would wait for its own end", submission.thing),
                          "name operations that append to the queue; entries that it appends itself need no `until`");

@@ -62,12 +62,13 @@ class SubmitReader {
   void count_ops(const MapReader& map, std::size_t more);
   void name_op(const MapReader& map, std::size_t gpu);
   void read_kernel_op(const MapReader& map, workload::Op& op);
+  void read_moved(const MapReader& map, std::size_t gpu, workload::Op& op) const;
   void read_transfer(const MapReader& map, const char* key, workload::Op& op);
   void read_queue_use(const MapReader& map, workload::Op& op);
   void check_gpu(const MapReader& map, const workload::Op& op, std::size_t gpu) const;
   std::vector<Wait> read_waits(const MapReader& map, const char* key) const;
-  // The index of the operation, of the same GPU.
-  std::size_t resolve(const Submission& submission, const Wait& wait, const char* key) const;
+  // The GPU and the index of the operation.
+  std::pair<std::size_t, std::size_t> resolve(const Submission& submission, const Wait& wait, const char* key) const;
   // Now that all ids are known: they may stand behind the operation that waits.
   void connect();
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "arch/address_map.h"
 #include "arch/instances.h"
 #include "arch/memory_op.h"
 #include "arch/task_record.h"
@@ -44,6 +45,7 @@ enum class EdgeSource {
 struct Edge {
   std::size_t from = 0;  // index into Workload::ops; that operation completes before this one starts
   EdgeSource source = EdgeSource::recorded;
+  std::optional<std::size_t> gpu = {};  // another GPU of the run, whose operation it is
 };
 
 // What the recorder saw of an operation. Absent in scenarios.
@@ -68,11 +70,19 @@ struct GraphUse {
   bool last = false;               // of its launch
 };
 
+// What a copy between memories of the run's GPUs really moves. Addresses are of the GPU that copies, or in its window
+// to others.
+struct MovedBytes {
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+};
+
 struct Op {
   OpKind kind = OpKind::kernel;
   arch::KernelRecord kernel;                                  // for copies and fills only `name` has a meaning
   std::uint64_t bytes = 0;                                    // copies and fills
   CopyDirection direction = CopyDirection::device_to_device;  // copies
+  std::optional<MovedBytes> moved;        // of a copy that the copy engines carry out; then it has no duration
   Nanoseconds duration = 0;               // copies and fills: how long they hold their place in their stream
   std::size_t stream = 0;                 // index into Workload::streams
   std::optional<Nanoseconds> enqueue;     // begin of the host's call; absent: recorded without one
@@ -205,8 +215,14 @@ struct MemoryRegion {
   std::optional<std::uint8_t> subcontext;
   std::optional<std::uint32_t> instance;  // in whose memory it lies (PRT-11); of a translated subcontext: its own
   bool read_only = false;                 // there
+  bool shared = false;                    // kernels of all GPUs may use it, over links: its name is an address of that
   std::set<std::uint8_t> users;           // a queue: subcontexts whose programs append to it or take its entries
   SourcePos where;
+
+  // What its name means.
+  std::uint64_t known_as() const {
+    return shared ? arch::peer_address(static_cast<std::uint32_t>(gpu), address) : address;
+  }
 };
 
 // A kernel that programs launch: its object lies at `address` (arch/kernel_object.h).
