@@ -39,6 +39,11 @@ struct Demand {
   std::array<double, kDemandUnits> amounts{};  // not negative
   double bulk_read = 0;  // bytes of l2_read that bulk requests bring: they go to shared memory, past the L1
   double floor_ns = 0;   // it takes so long at least, however free the machine is: latencies that nothing hides
+  // Bytes of l2_read that it has asked for at a time, at most; 0: not known, and then it asks as often, one time after
+  // another, as its floor has latencies of memory.
+  double in_flight = 0;
+  // Parts of these, at least 1: one is asked for as soon as one has been used, while the others are there or come.
+  double stages = 1;
 
   double& of(DemandUnit unit) { return amounts[static_cast<std::size_t>(unit)]; }
   double of(DemandUnit unit) const { return amounts[static_cast<std::size_t>(unit)]; }

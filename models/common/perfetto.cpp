@@ -25,9 +25,6 @@ std::string micros(Picoseconds time) {
 }  // namespace
 
 PerfettoSink::PerfettoSink(const std::string& path, std::uint64_t max_events) : path_(path), max_events_(max_events) {
-  const bool compress = path.size() > 3 && path.compare(path.size() - 3, 3, ".gz") == 0;
-  file_ = gzopen(path.c_str(), compress ? "wb6" : "wbT");
-  if (file_ == nullptr) throw InputError({path, 0, 0}, "cannot be written", "choose another directory with --out");
   buffer_ = R"({"displayTimeUnit":"ns","traceEvents":[)";
 }
 
@@ -39,7 +36,8 @@ PerfettoSink::~PerfettoSink() {
 }
 
 void PerfettoSink::close() {
-  if (file_ == nullptr) return;
+  if (closed_) return;
+  closed_ = true;
   buffer_ += fmt::format("],\"otherData\":{{\"generator\":\"heddle\",\"events_left_out\":\"{}\"}}}}\n", left_out_);
   const bool written = write_buffer();
   const int result = gzclose(file_);
@@ -50,6 +48,11 @@ void PerfettoSink::close() {
 }
 
 bool PerfettoSink::write_buffer() {
+  if (file_ == nullptr) {
+    const bool compress = path_.size() > 3 && path_.compare(path_.size() - 3, 3, ".gz") == 0;
+    file_ = gzopen(path_.c_str(), compress ? "wb6" : "wbT");
+    if (file_ == nullptr) throw InputError({path_, 0, 0}, "cannot be written", "choose another directory with --out");
+  }
   const bool written = gzwrite(file_, buffer_.data(), static_cast<unsigned>(buffer_.size())) > 0;
   buffer_.clear();
   return written;

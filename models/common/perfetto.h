@@ -14,7 +14,7 @@ namespace heddle {
 // gone.
 class PerfettoSink final : public TimelineSink {
  public:
-  // After `max_events` slices and counters the rest is left out and counted: a viewer that cannot open the file shows
+  // Opens the file when there is something to write into it. After `max_events` slices and counters the rest is left out and counted: a viewer that cannot open the file shows
   // nothing.
   PerfettoSink(const std::string& path, std::uint64_t max_events);
   ~PerfettoSink() override;
@@ -36,6 +36,7 @@ class PerfettoSink final : public TimelineSink {
 
   std::string path_;
   gzFile file_ = nullptr;
+  bool closed_ = false;
   std::string buffer_;
   std::uint64_t max_events_;
   std::uint64_t events_ = 0;

@@ -25,18 +25,29 @@ void FluidCore::enter(std::uint32_t number, std::uint32_t slot, std::uint32_t ke
   Sm& sm = sms_[number];
   advance(sm, now);
   auto lane =
-      std::find_if(sm.lanes.begin(), sm.lanes.end(), [kernel](const Lane& its) { return its.kernel >= kernel; });
-  if (lane == sm.lanes.end() || lane->kernel != kernel) {
+      std::find_if(sm.lanes.begin(), sm.lanes.end(), [kernel](const Lane& its) { return its.kernel == kernel; });
+  if (lane == sm.lanes.end()) {
     lane = sm.lanes.emplace(lane);
     lane->kernel = kernel;
+    lane->begun = now;
   }
-  const double end = lane->done + left;
+  const double end = lane->done + left + begin_of(number, *lane, now);
   auto place = lane->ctas.end();
   while (place != lane->ctas.begin() && (place - 1)->end > end) --place;
-  lane->ctas.insert(place, {end, slot});
+  lane->ctas.insert(place, {end, slot, ++entered_});
   sm.mix = mixes_.with(sm.mix, kernel);
   ++resident_;
   touch(number);
+}
+
+// Constants and descriptors come to an SM once for a kernel: its first CTAs wait for them as long as the queues on the
+// way are; what they take otherwise is in their floor. As work, at the rate that a CTA can have meanwhile.
+double FluidCore::begin_of(std::uint32_t number, const Lane& lane, Cycle now) const {
+  const CtaWork& work = works_[lane.kernel];
+  if (work.begins <= 0 || static_cast<double>(now - lane.begun) > machine_.memory_latency) return 0;
+  const Waiting waiting = shares_.waiting(machine_.gpc_of[number], lane.kernel);
+  if (waiting.read <= 0) return 0;
+  return work.begins * waiting.read / std::max(1 / work.pace, work.cycles(waiting));
 }
 
 double FluidCore::leave(std::uint32_t number, std::uint32_t slot, Cycle now) {
@@ -50,6 +61,7 @@ double FluidCore::leave(std::uint32_t number, std::uint32_t slot, Cycle now) {
     lane->ctas.erase(cta);
     sm.mix = mixes_.without(sm.mix, lane->kernel);
     if (lane->ctas.empty()) sm.lanes.erase(lane);
+    order(sm);
     --resident_;
     touch(number);
     return left;
@@ -76,6 +88,7 @@ const std::vector<FluidCore::Ended>& FluidCore::take_ended(std::uint32_t number,
       ++i;
     }
   }
+  order(sm);
   resident_ -= static_cast<std::uint32_t>(ended_.size());
   touch(number);  // of none: its next end is later than it was thought to be
   return ended_;
@@ -121,6 +134,7 @@ void FluidCore::reset() {
   changed_.clear();
   limited_ = {};
   resident_ = 0;
+  entered_ = 0;
   shares_.reset();
 }
 
@@ -132,6 +146,17 @@ void FluidCore::advance(Sm& sm, Cycle now) {
     lane.done += lane.rate * static_cast<double>(passed);
     limited_[lane.limit] += passed * lane.ctas.size();
   }
+}
+
+// Kernels by the age of their oldest CTAs.
+void FluidCore::order(Sm& sm) {
+  if (sm.lanes.size() < 2) return;
+  const auto older = [](const Lane& a, const Lane& b) { return a.oldest() < b.oldest(); };
+  if (std::is_sorted(sm.lanes.begin(), sm.lanes.end(), older)) return;
+  std::sort(sm.lanes.begin(), sm.lanes.end(), older);
+  SmMixes::Lanes lanes;
+  for (const Lane& lane : sm.lanes) lanes.push_back({lane.kernel, static_cast<std::uint32_t>(lane.ctas.size())});
+  sm.mix = mixes_.find(lanes);
 }
 
 void FluidCore::touch(std::uint32_t number) {

@@ -1,14 +1,17 @@
 // The fluid model: CTAs with a demand go on at rates that follow from what they share. Solved when something changes,
 // and no more of it than has changed. A plain core.
 //
-// All CTAs are filled alike: each at the same part of the pace that it would have alone, until something that it uses
-// is used up; then what it has not is the others' (max-min fairness). So what stands in one queue shares it in
-// proportion to what each could have under way.
+// A CTA has so much in flight, and goes on when it has come: so its rate follows from how long answers take. Where
+// something machine-wide is used up, a queue stands in front of it, and makes all that use it wait alike; the queue is
+// as long as it has to be for what flows to be what it can carry. So what several share they have in proportion to what
+// each has in flight, less what each can be late for nothing. Within an SM, units and links are divided fairly (max-min
+// over CTAs), and places for open requests go to older CTAs first, as a scheduler of warps gives them turns.
 //
 // CTAs of one kernel on one SM have the same rate, and so end in the order in which they came: an SM keeps for each of
 // its kernels the work that one CTA would have done so far, and for each CTA where that stands at its end.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -53,6 +56,8 @@ class FluidCore {
   std::array<std::uint32_t, kResources + 1> held() const;
   // What flows through a machine-wide resource of the SM's GPC, as a part of its capacity.
   double use(std::uint32_t sm, Resource wide) const { return shares_.use(machine_.gpc_of[sm], wide); }
+  // Cycles in the queue in front of one.
+  double delay(std::uint32_t sm, Resource wide) const { return shares_.delay(machine_.gpc_of[sm], wide); }
   std::uint64_t solved() const { return shares_.solved(); }  // times that machine-wide shares were found
   std::uint32_t resident() const { return resident_; }
   void reset();
@@ -61,6 +66,7 @@ class FluidCore {
   struct Cta {
     double end = 0;  // of its work, on the scale of its lane
     std::uint32_t slot = 0;
+    std::uint64_t age = 0;  // its number among all that have entered
   };
   // CTAs of one kernel on one SM.
   struct Lane {
@@ -68,10 +74,17 @@ class FluidCore {
     std::uint8_t limit = 0;
     double rate = 0;        // parts of a CTA per cycle
     double done = 0;        // parts of a CTA since its first one came
+    Cycle begun = 0;        // when that was
     std::vector<Cta> ctas;  // by end
+
+    std::uint64_t oldest() const {
+      std::uint64_t least = ctas.front().age;
+      for (const Cta& cta : ctas) least = std::min(least, cta.age);
+      return least;
+    }
   };
   struct Sm {
-    std::vector<Lane> lanes;  // by kernel
+    std::vector<Lane> lanes;  // by age
     std::uint32_t mix = SmMixes::kEmpty;
     std::uint32_t group = WideShares::kNone;
     Cycle since = 0;  // as far as its lanes have got
@@ -80,6 +93,8 @@ class FluidCore {
   };
 
   void advance(Sm& sm, Cycle now);
+  double begin_of(std::uint32_t sm, const Lane& lane, Cycle now) const;
+  void order(Sm& sm);
   void touch(std::uint32_t sm);
   // True if anything is different.
   bool take_rates(Sm& sm, Cycle now);
@@ -95,6 +110,7 @@ class FluidCore {
   std::vector<Ended> ended_;
   std::array<std::uint64_t, kResources + 1> limited_{};
   std::uint32_t resident_ = 0;
+  std::uint64_t entered_ = 0;
 };
 
 }  // namespace heddle::fluid

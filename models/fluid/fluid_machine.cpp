@@ -1,9 +1,11 @@
 #include "fluid/fluid_machine.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
+#include "arch/memory_op.h"
 #include "common/error.h"
 
 namespace heddle::fluid {
@@ -12,9 +14,9 @@ using arch::Demand;
 using arch::DemandUnit;
 
 const char* resource_name(Resource resource) {
-  constexpr std::array<const char*, kResources> kNames = {"tensor",    "fp32",    "fp64",     "int32",    "sfu",
-                                                          "shared",    "sm_read", "l1_read",  "sm_write", "gpc_read",
-                                                          "gpc_write", "l2_read", "l2_write", "dram"};
+  constexpr std::array<const char*, kResources> kNames = {
+      "tensor",   "fp32",     "fp64",          "int32",    "sfu",       "shared",  "sm_read",  "l1_read",
+      "sm_write", "requests", "bulk_requests", "gpc_read", "gpc_write", "l2_read", "l2_write", "dram"};
   return kNames[static_cast<std::size_t>(resource)];
 }
 
@@ -28,6 +30,8 @@ const char* resource_text(Resource resource) {
                                                           "the link from the crossbar to the SM",
                                                           "the L1 of the SM",
                                                           "the link from the SM to the crossbar",
+                                                          "the places for open requests of the SM",
+                                                          "the places for open requests of bulk copies",
                                                           "the link from the L2 to the GPC",
                                                           "the link from the GPC to the L2",
                                                           "reads of the L2",
@@ -51,6 +55,68 @@ double FluidMachine::capacity(std::uint32_t gpc, Resource wide) const {
       return pool.dram;
   }
 }
+
+namespace {
+
+// Lines fall on the channels of memory at random: where n wait at one on the mean, about sqrt(n) more or fewer do, and
+// at the longest of m queues sqrt(2 ln m) times as many more. A stage of bulk requests waits for the last of its lines.
+// This times the root of the mean delay is by how much the last one is later.
+double straggle_of(double lines, const FluidMachine& machine) {
+  const FluidMachine::Pool& pool = machine.pools.front();
+  const double queues = std::min(lines, pool.channels);
+  if (queues <= 1) return 0;
+  const double line = arch::kLineBytes * pool.channels / pool.dram;  // cycles that one takes its channel
+  return std::sqrt(2 * std::log(queues) * line);
+}
+
+// Cycles that a read takes with nobody else under way.
+double latency_of(const Demand& demand, const FluidMachine& machine) {
+  return demand.of(DemandUnit::dram_read) > 0 ? machine.memory_latency : machine.l2_latency;
+}
+
+// The same of a stage of bulk requests, which has come when the last of its lines has.
+double bulk_latency_of(const Demand& demand, double lines, const FluidMachine& machine) {
+  const double latency = latency_of(demand, machine) + machine.bulk_latency;
+  if (demand.of(DemandUnit::dram_read) <= 0) return latency;
+  const double channels = std::min(lines, machine.pools.front().channels);
+  return latency + machine.refresh * (1 - std::pow(1 - machine.refreshing, channels));
+}
+
+// How often it waits, and for what.
+void find_waits(const Demand& demand, const FluidMachine& machine, double bus, CtaWork& work) {
+  const double read = demand.of(DemandUnit::l2_read);
+  const double written = demand.of(DemandUnit::dram_write);
+  const bool bulk = demand.bulk_read > 0;
+  const double stages = std::max(1.0, demand.stages);
+  const double lines = demand.in_flight / stages / arch::kLineBytes;
+  work.reads = read > 0;
+  work.fetches = demand.of(DemandUnit::dram_read) > 0;
+  // What it writes comes with what it reads: so fast the bus takes its writes.
+  work.buffered = written > 0 ? machine.write_buffers * bus / (written * machine.pools.front().dram) : -1;
+  const double single = latency_of(demand, machine);
+  const double several = bulk_latency_of(demand, lines, machine);
+  const double loads = std::max(0.0, read - demand.bulk_read);
+  const double write = demand.of(DemandUnit::l2_write);
+  work.held[0] = {loads * single + write * machine.write_latency, loads, write};
+  work.held[1] = {demand.bulk_read * several, demand.bulk_read, 0};
+
+  double latency = machine.write_latency;
+  if (work.reads) {
+    latency = bulk ? several : single;
+    work.begins = machine.begin_trips * (bulk ? 2 : 1);  // descriptors as well
+  }
+  if (demand.in_flight <= 0 || !work.reads) {
+    work.trips = latency > 0 ? std::max(1.0, work.floor / latency) : 1;
+    return;
+  }
+  work.trips = std::max(1.0, read / demand.in_flight);
+  // While one stage is used, the others come.
+  const double use = work.floor / (work.trips * stages);
+  work.slack = std::max(0.0, (stages - 1) * use - latency);
+  if (bulk && work.fetches) work.straggle = straggle_of(lines, machine);
+}
+
+}  // namespace
 
 CtaWork work_of(const Demand& demand, const FluidMachine& machine) {
   CtaWork work;
@@ -85,18 +151,32 @@ CtaWork work_of(const Demand& demand, const FluidMachine& machine) {
   take(Resource::l1_read, std::max(0.0, read - demand.bulk_read), machine.l1_read, "l2_read");
   take(Resource::sm_write, up, machine.sm_write, "l2_write");
 
-  double longest = std::max(1.0, demand.floor_ns * machine.cycles_per_ns);
+  work.floor = std::max(1.0, demand.floor_ns * machine.cycles_per_ns);
+  find_waits(demand, machine, bus, work);
+  const std::array<double, kPlaces> places{machine.requests, machine.bulk_requests};
+  double longest = work.floor;
   work.limit = kResources;
-  for (std::size_t i = 0; i < kLocals; ++i) {
-    if (cycles[i] <= longest) continue;
-    longest = cycles[i];
-    work.limit = static_cast<std::uint8_t>(i);
-  }
+  const auto consider = [&](double its, std::size_t resource) {
+    if (its <= longest) return;
+    longest = its;
+    work.limit = static_cast<std::uint8_t>(resource);
+  };
+  for (std::size_t i = 0; i < kLocals; ++i) consider(cycles[i], i);
+  for (std::size_t i = 0; i < kPlaces; ++i) consider(work.held[i].empty / places[i], kLocals + i);
   work.pace = 1 / longest;
   for (std::size_t i = 0; i < kLocals; ++i) work.load[i] = cycles[i] * work.pace;
   const std::array<double, kWides> bytes{down, up, read, write, bus};
   for (std::size_t i = 0; i < kWides; ++i) work.flow[i] = bytes[i] * work.pace;
   return work;
+}
+
+Waiting CtaWork::waiting(const Delays& delays) const {
+  const double links = delays[wide_of(Resource::gpc_read)] + delays[wide_of(Resource::gpc_write)];
+  const double memory = delays[wide_of(Resource::dram)];
+  Waiting waiting{links + delays[wide_of(Resource::l2_read)], links + delays[wide_of(Resource::l2_write)]};
+  if (fetches) waiting.read += memory + straggle * std::sqrt(memory);
+  if (buffered >= 0) waiting.write += std::max(0.0, memory - buffered);
+  return waiting;
 }
 
 }  // namespace heddle::fluid

@@ -95,7 +95,11 @@ std::uint32_t FluidUnit::kernel_of(std::uint32_t number) {
   for (std::size_t i = 0; i < kLocals; ++i) {
     sum.busy[i] = work.load[i] / work.pace / static_cast<double>(machine.gpc_of.size());
   }
-  for (std::size_t i = 0; i < kWides; ++i) sum.busy[kLocals + i] = work.flow[i] / work.pace / capacity[i];
+  const std::array<double, kPlaces> places{machine.requests, machine.bulk_requests};
+  for (std::size_t i = 0; i < kPlaces; ++i) {
+    sum.busy[kLocals + i] = work.held[i].empty / places[i] / static_cast<double>(machine.gpc_of.size());
+  }
+  for (std::size_t i = 0; i < kWides; ++i) sum.busy[kFirstWide + i] = work.flow[i] / work.pace / capacity[i];
   sums_.push_back(std::move(sum));
   return kernel;
 }

@@ -7,30 +7,52 @@
 
 namespace heddle::fluid {
 
-std::uint32_t SmMixes::next(std::uint32_t mix, std::uint32_t kernel, bool more) {
-  for (const Step& step : mixes_[mix].steps) {
-    if (step.kernel == kernel && step.more == more) return step.mix;
+namespace {
+
+std::uint64_t hash_of(const SmMixes::Lanes& lanes) {
+  std::uint64_t hash = lanes.size();
+  for (const SmMixes::Lane& lane : lanes) {
+    hash = (hash ^ (std::uint64_t{lane.kernel} << 32 | lane.ctas)) * 0x9E37'79B9'7F4A'7C15U;
+    hash ^= hash >> 29;
   }
-  Lanes lanes = mixes_[mix].lanes;
-  auto lane = std::find_if(lanes.begin(), lanes.end(), [kernel](const Lane& its) { return its.kernel >= kernel; });
-  if (lane == lanes.end() || lane->kernel != kernel) {
+  return hash;
+}
+
+bool same(const SmMixes::Lanes& a, const SmMixes::Lanes& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const SmMixes::Lane& x, const SmMixes::Lane& y) {
+    return x.kernel == y.kernel && x.ctas == y.ctas;
+  });
+}
+
+}  // namespace
+
+std::uint32_t SmMixes::next(std::uint32_t mix, std::uint32_t kernel, bool more) {
+  HEDDLE_CHECK(kernel < std::uint32_t{1} << 31, "more kernels than numbers");
+  const std::uint64_t step = std::uint64_t{mix} << 32 | kernel << 1 | (more ? 1 : 0);
+  const auto found = steps_.find(step);
+  if (found != steps_.end()) return found->second;
+  Lanes lanes = mixes_[mix];
+  auto lane = std::find_if(lanes.begin(), lanes.end(), [kernel](const Lane& its) { return its.kernel == kernel; });
+  if (lane == lanes.end()) {
     HEDDLE_CHECK(more, "a CTA leaves a mix that has none of its kernel");
     lane = lanes.insert(lane, {kernel, 0});
   }
   lane->ctas += more ? 1 : -1;
   if (lane->ctas == 0) lanes.erase(lane);
-  const std::uint32_t found = find(std::move(lanes));
-  mixes_[mix].steps.push_back({kernel, more, found});
-  return found;
+  const std::uint32_t result = find(lanes);
+  steps_.emplace(step, result);
+  return result;
 }
 
-std::uint32_t SmMixes::find(Lanes lanes) {
+std::uint32_t SmMixes::find(const Lanes& lanes) {
   if (lanes.empty()) return kEmpty;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> key;
-  for (const Lane& lane : lanes) key.emplace_back(lane.kernel, lane.ctas);
-  const auto [found, fresh] = known_.emplace(std::move(key), static_cast<std::uint32_t>(mixes_.size()));
-  if (fresh) mixes_.push_back({std::move(lanes), {}});
-  return found->second;
+  std::vector<std::uint32_t>& alike = known_[hash_of(lanes)];
+  for (const std::uint32_t mix : alike) {
+    if (same(mixes_[mix], lanes)) return mix;
+  }
+  alike.push_back(static_cast<std::uint32_t>(mixes_.size()));
+  mixes_.push_back(lanes);
+  return alike.back();
 }
 
 void fill(const SmMixes::Lanes& lanes, const std::vector<CtaWork>& works, std::vector<Level>& levels) {

@@ -1,12 +1,11 @@
 // Which CTAs an SM has, as numbers of CTAs of each kernel: SMs with the same are one class. How fast these CTAs go on
-// follows from the class, and from how far machine-wide resources let each of them go.
+// follows from the class, and from how long machine-wide resources make each of them wait.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "fluid/fluid_machine.h"
@@ -28,32 +27,25 @@ class SmMixes {
     std::uint32_t kernel = 0;
     std::uint32_t ctas = 0;
   };
-  using Lanes = std::vector<Lane>;  // by kernel
+  using Lanes = std::vector<Lane>;  // by age: those with the oldest CTA first
   static constexpr std::uint32_t kEmpty = 0;
 
   SmMixes() { mixes_.emplace_back(); }
 
-  const Lanes& lanes(std::uint32_t mix) const { return mixes_[mix].lanes; }
-  // The same with one CTA more or fewer.
+  const Lanes& lanes(std::uint32_t mix) const { return mixes_[mix]; }
+  // The same with one CTA more or fewer. A kernel that comes is the youngest.
   std::uint32_t with(std::uint32_t mix, std::uint32_t kernel) { return next(mix, kernel, true); }
   std::uint32_t without(std::uint32_t mix, std::uint32_t kernel) { return next(mix, kernel, false); }
+  // The mix of these lanes.
+  std::uint32_t find(const Lanes& lanes);
   std::size_t size() const { return mixes_.size(); }
 
  private:
-  struct Step {
-    std::uint32_t kernel;
-    bool more;
-    std::uint32_t mix;
-  };
-  struct Mix {
-    Lanes lanes;
-    std::vector<Step> steps;  // that were asked for
-  };
   std::uint32_t next(std::uint32_t mix, std::uint32_t kernel, bool more);
-  std::uint32_t find(Lanes lanes);
 
-  std::vector<Mix> mixes_;
-  std::map<std::vector<std::pair<std::uint32_t, std::uint32_t>>, std::uint32_t> known_;
+  std::vector<Lanes> mixes_;
+  std::unordered_map<std::uint64_t, std::uint32_t> steps_;               // by mix, kernel and direction
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> known_;  // by a hash of the lanes
 };
 
 // Progressive filling of one SM: all of its CTAs are filled alike, each up to the first of its resources that is used

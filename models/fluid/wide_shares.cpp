@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "common/error.h"
 
@@ -9,6 +10,24 @@ namespace heddle::fluid {
 namespace {
 
 constexpr double kRounding = 1e-9;  // of sums of flows, as a part of the capacity
+constexpr int kSteps = 200;         // to find one delay: bisection alone would take 60
+constexpr int kRounds = 200;        // over all delays, each of which changes what the others have to be
+
+// The resource whose queue makes a CTA wait longest.
+std::uint8_t longest(const CtaWork& work, const Delays& delays) {
+  std::size_t found = 0;
+  double most = -1;
+  for (std::size_t i = 0; i < kWides; ++i) {
+    Delays alone{};
+    alone[i] = delays[i];
+    const Waiting waiting = work.waiting(alone);
+    const double its = work.reads ? waiting.read : waiting.write;
+    if (its <= most) continue;
+    most = its;
+    found = i;
+  }
+  return static_cast<std::uint8_t>(kFirstWide + found);
+}
 
 }  // namespace
 
@@ -18,11 +37,21 @@ WideShares::WideShares(const FluidMachine& machine, const std::vector<CtaWork>& 
       works_(works),
       mixes_(mixes),
       tolerance_(std::max(tolerance, kRounding)),
+      precision_(std::max(tolerance / 4, kRounding / 4)),
       first_pool_(machine.gpcs.size() * kGpcWides),
-      wides_(first_pool_ + machine.pools.size() * (kWides - kGpcWides)) {
+      wides_(first_pool_ + machine.pools.size() * (kWides - kGpcWides)),
+      delays_(machine.gpcs.size()),
+      epochs_(machine.gpcs.size(), 1),
+      active_(machine.gpcs.size()) {
+  HEDDLE_CHECK(machine.requests > 0 && machine.bulk_requests > 0, "SMs without places for open requests");
   for (std::uint32_t gpc = 0; gpc < machine.gpcs.size(); ++gpc) {
     for (std::size_t i = 0; i < kWides; ++i) {
-      wides_[index(gpc, i)].capacity = machine.capacity(gpc, static_cast<Resource>(kLocals + i));
+      Wide& wide = wides_[index(gpc, i)];
+      wide.capacity = machine.capacity(gpc, static_cast<Resource>(kFirstWide + i));
+      wide.kind = i;
+      wide.pool = machine.gpcs[gpc].pool;
+      if (wide.last == 0) wide.first = gpc;
+      wide.last = gpc + 1;
     }
   }
 }
@@ -48,9 +77,10 @@ void WideShares::move(std::uint32_t from, std::uint32_t to) {
     add(group, -1);
     HEDDLE_CHECK(group.sms > 0, "an SM leaves a class that has none");
     if (--group.sms == 0) {
-      active_[group.place] = active_.back();
-      groups_[active_.back()].place = group.place;
-      active_.pop_back();
+      std::vector<std::uint32_t>& active = active_[group.gpc];
+      active[group.place] = active.back();
+      groups_[active.back()].place = group.place;
+      active.pop_back();
       group.place = kNone;
     }
   }
@@ -58,93 +88,106 @@ void WideShares::move(std::uint32_t from, std::uint32_t to) {
     Group& group = current(to);
     add(group, 1);
     if (group.sms++ == 0) {
-      group.place = static_cast<std::uint32_t>(active_.size());
-      active_.push_back(to);
+      group.place = static_cast<std::uint32_t>(active_[group.gpc].size());
+      active_[group.gpc].push_back(to);
     }
   }
 }
 
 bool WideShares::is_astray() const {
-  if (active_.empty()) return false;
   return std::any_of(wides_.begin(), wides_.end(), [this](const Wide& wide) {
     const double over = wide.flow - wide.capacity;
-    return over > tolerance_ * wide.capacity || (wide.full && over < -tolerance_ * wide.capacity);
+    if (over > tolerance_ * wide.capacity) return true;
+    return wide.delay > 0 && (tolerance_ <= kRounding || over < -tolerance_ * wide.capacity);
   });
 }
 
-// A resource that is used up stops all that use it at one level. Among those that would be used beyond their capacity,
-// the one that stops its users first is not touched by what the others do; it is settled, and the rest follows.
+// A longer queue in one place lets less come to the others: so they are gone through again until nothing changes.
 void WideShares::solve() {
   ++solves_;
+  // No queue where none is needed: a longer one could hold itself up, by whom it sets free.
   for (Wide& wide : wides_) {
-    wide.full = false;
-    wide.part = 1;
+    const double before = wide.delay;
+    if (before > 0 && flow_at(wide, 0) > wide.capacity) set_delay(wide, before);
   }
-  while (true) {
-    ++epoch_;
-    sum_flows();
-    std::size_t first = wides_.size();
-    double least = 2;
-    for (std::size_t i = 0; i < wides_.size(); ++i) {
-      const Wide& wide = wides_[i];
-      if (wide.full || wide.flow <= wide.capacity * (1 + kRounding)) continue;
-      const double part = part_at_capacity(i);
-      if (part >= least) continue;
-      least = part;
-      first = i;
-    }
-    if (first == wides_.size()) return;
-    wides_[first].full = true;
-    wides_[first].part = least;
+  for (int round = 0; round < kRounds; ++round) {
+    bool changed = false;
+    for (std::size_t i = wides_.size(); i-- > 0;) changed |= balance(wides_[i]);  // those of all SMs first
+    if (!changed) break;
   }
+  sum_flows();
 }
 
 double WideShares::use(std::uint32_t gpc, Resource wide) const {
-  const Wide& its = wides_[index(gpc, static_cast<std::size_t>(wide) - kLocals)];
+  const Wide& its = wides_[index(gpc, wide_of(wide))];
   return its.flow / its.capacity;
 }
 
 void WideShares::reset() {
-  for (Wide& wide : wides_) {
-    wide.flow = 0;
-    wide.full = false;
-    wide.part = 1;
+  for (Wide& wide : wides_) wide.flow = wide.delay = 0;
+  std::fill(delays_.begin(), delays_.end(), Delays{});
+  for (std::vector<std::uint32_t>& active : active_) {
+    for (const std::uint32_t number : active) {
+      groups_[number].sms = 0;
+      groups_[number].place = kNone;
+    }
+    active.clear();
   }
-  for (const std::uint32_t number : active_) {
-    groups_[number].sms = 0;
-    groups_[number].place = kNone;
-  }
-  active_.clear();
   solves_ = 0;
   ++epoch_;
+  std::fill(epochs_.begin(), epochs_.end(), epoch_);
 }
 
 WideShares::Group& WideShares::current(std::uint32_t number) {
   Group& group = groups_[number];
-  if (group.epoch != epoch_) set_levels(group);
+  if (group.epoch != epochs_[group.gpc]) set_levels(group);
   return group;
 }
 
 void WideShares::set_levels(Group& group) {
   const SmMixes::Lanes& lanes = mixes_.lanes(group.mix);
+  const Delays& delays = delays_[group.gpc];
   group.levels.resize(lanes.size());
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     const CtaWork& work = works_[lanes[lane].kernel];
-    Level& level = group.levels[lane];
-    level = {1, work.limit};
-    for (std::size_t i = 0; i < kWides; ++i) {
-      const Wide& wide = wides_[index(group.gpc, i)];
-      if (!wide.full || work.flow[i] <= 0 || wide.part >= level.part) continue;
-      level = {wide.part, static_cast<std::uint8_t>(kLocals + i)};
-    }
+    const double longer = work.cycles(work.waiting(delays)) * work.pace;
+    group.levels[lane] = longer > 1 ? Level{1 / longer, longest(work, delays)} : Level{1, work.limit};
   }
   fill(lanes, works_, group.levels);
+  limit_by_places(lanes, delays, group.levels);
   group.flows = {};
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     const double pace = lanes[lane].ctas * group.levels[lane].part;
     for (std::size_t i = 0; i < kWides; ++i) group.flows[i] += pace * works_[lanes[lane].kernel].flow[i];
   }
-  group.epoch = epoch_;
+  group.epoch = epochs_[group.gpc];
+}
+
+// A request holds its place until it is answered. Where the warps of older CTAs go first, the younger ones have what is
+// left; otherwise all are slowed alike.
+void WideShares::limit_by_places(const SmMixes::Lanes& lanes, const Delays& delays, std::vector<Level>& levels) const {
+  const std::array<double, kPlaces> places{machine_.requests, machine_.bulk_requests};
+  const auto held = [&](std::size_t lane, std::size_t i) {
+    const CtaWork& work = works_[lanes[lane].kernel];
+    const CtaWork::Held& its = work.held[i];
+    if (its.empty <= 0) return 0.0;
+    const Waiting waiting = work.waiting(delays);
+    const double all = its.empty + its.reads * waiting.read + its.writes * waiting.write;
+    return all * work.pace * lanes[lane].ctas;
+  };
+  for (std::size_t i = 0; i < kPlaces; ++i) {
+    double all = 0;
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) all += held(lane, i) * levels[lane].part;
+    if (all <= places[i]) continue;
+    double room = places[i];
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+      const double its = held(lane, i);
+      if (its <= 0) continue;
+      const double most = machine_.oldest_first ? room / its : levels[lane].part * places[i] / all;
+      if (most < levels[lane].part) levels[lane] = {most, static_cast<std::uint8_t>(kLocals + i)};
+      room = std::max(0.0, room - its * levels[lane].part);
+    }
+  }
 }
 
 void WideShares::add(const Group& group, double sms) {
@@ -153,38 +196,66 @@ void WideShares::add(const Group& group, double sms) {
 
 void WideShares::sum_flows() {
   for (Wide& wide : wides_) wide.flow = 0;
-  for (const std::uint32_t number : active_) {
-    const Group& group = current(number);
-    add(group, group.sms);
+  for (const std::vector<std::uint32_t>& active : active_) {
+    for (const std::uint32_t number : active) {
+      const Group& group = current(number);
+      add(group, group.sms);
+    }
   }
 }
 
-// Levels below the one that is sought are those of resources that are settled already, or of SMs.
-double WideShares::part_at_capacity(std::size_t wide) {
-  steps_.clear();
-  double slope = 0;
-  for (const std::uint32_t number : active_) {
-    const Group& group = groups_[number];
-    for (std::size_t i = 0; i < kWides; ++i) {
-      if (index(group.gpc, i) != wide) continue;
-      const SmMixes::Lanes& lanes = mixes_.lanes(group.mix);
-      for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-        const double flow = works_[lanes[lane].kernel].flow[i] * lanes[lane].ctas * group.sms;
-        if (flow <= 0) continue;
-        steps_.emplace_back(group.levels[lane].part, flow);
-        slope += flow;
-      }
+void WideShares::set_delay(Wide& wide, double delay) {
+  wide.delay = delay;
+  ++epoch_;
+  for (std::uint32_t gpc = wide.first; gpc < wide.last; ++gpc) {
+    if (!serves(wide, gpc) || delays_[gpc][wide.kind] == delay) continue;
+    delays_[gpc][wide.kind] = delay;
+    epochs_[gpc] = epoch_;
+  }
+}
+
+double WideShares::flow_at(Wide& wide, double delay) {
+  set_delay(wide, delay);
+  double flow = 0;
+  for (std::uint32_t gpc = wide.first; gpc < wide.last; ++gpc) {
+    if (!serves(wide, gpc)) continue;
+    for (const std::uint32_t number : active_[gpc]) {
+      const Group& group = current(number);
+      flow += group.sms * group.flows[wide.kind];
     }
   }
-  std::sort(steps_.begin(), steps_.end());
-  double settled = 0;
-  for (const auto& [part, flow] : steps_) {
-    const double at = (wides_[wide].capacity - settled) / slope;
-    if (at <= part) return at;
-    settled += part * flow;
-    slope -= flow;
+  return flow;
+}
+
+// One over what flows rises with the delay, in a straight line where all of it waits. True if the delay has changed.
+bool WideShares::balance(Wide& wide) {
+  const double before = wide.delay;
+  const auto off_at = [&](double delay) {
+    const double flow = flow_at(wide, delay);
+    return flow > 0 ? wide.capacity / flow - 1 : std::numeric_limits<double>::infinity();
+  };
+  double at = before;
+  double off = off_at(at);
+  double low = -1;
+  double high = std::numeric_limits<double>::infinity();
+  double last = 0;
+  double last_off = 0;
+  const double scale = machine_.memory_latency + 1;
+  for (int step = 0; step < kSteps && std::abs(off) > precision_; ++step) {
+    if (off > 0 && at <= 0) break;
+    (off < 0 ? low : high) = at;
+    double next = step > 0 && off != last_off ? at - off * (at - last) / (off - last_off) : at - off * (at + scale);
+    if (low < 0 && !(next > 0)) next = 0;
+    // Where it is no straight line.
+    const bool within = next > low && next < high;
+    if (!within || step % 4 == 3) next = high < 1e300 ? (std::max(low, 0.0) + high) / 2 : 2 * at + scale;
+    if (high < 1e300 && high - low <= 1e-12 * high) break;
+    last = at;
+    last_off = off;
+    at = next;
+    off = off_at(at);
   }
-  return 1;
+  return wide.delay != before;
 }
 
 }  // namespace heddle::fluid

@@ -46,7 +46,6 @@ void PacketRouter::on_answer(const MemoryAnswer& answer) {
     default:
       completion_.on_answer(answer);
   }
-  reporter_.note_wait(queue);
   control_.try_close(queue);
 }
 

@@ -42,9 +42,10 @@ void ReferenceBuffer::open(std::uint32_t queue) {
   std::fill(table.programs.begin(), table.programs.end(), arch::kNoCode);
   table.clearing += params().entries;  // some may be under way, if others of them have failed
   constexpr std::array<std::uint8_t, kEntryHeadBytes> kNothing{};
+  MemoryTag tag{Use::table_clear, queue};
+  tag.part = number;
   for (std::uint32_t entry = 0; entry < params().entries; ++entry) {
-    memory().write_own(address(number, entry), kNothing.data(), kEntryHeadBytes,
-                       {Use::table_clear, queue, 0, 0, number, 0});
+    memory().write_own(address(number, entry), kNothing.data(), kEntryHeadBytes, tag);
   }
 }
 
@@ -64,17 +65,17 @@ void ReferenceBuffer::cleared(const MemoryAnswer& answer) {
 
 void ReferenceBuffer::read(Packet& packet, std::uint32_t entry) {
   stats().table_reads.add();
-  enter({Kind::read, packet.queue, packet.reference(), entry, {}, 0, true, {}});
+  enter({Kind::read, packet.queue, packet.reference(), entry, {}});
 }
 
 void ReferenceBuffer::write(Packet& packet, std::uint32_t entry, const StoredKernel& kernel) {
   stats().table_writes.add();
-  enter({Kind::write, packet.queue, packet.reference(), entry, kernel, 0, true, {}});
+  enter({Kind::write, packet.queue, packet.reference(), entry, kernel});
 }
 
 void ReferenceBuffer::read_scopes(std::uint32_t queue, std::uint32_t entry, std::uint64_t ticket) {
   stats().table_scopes.add();
-  enter({Kind::scopes, queue, ticket, entry, {}, 0, true, {}});
+  enter({Kind::scopes, queue, ticket, entry, {}});
 }
 
 void ReferenceBuffer::enter(Access access) {
@@ -126,7 +127,11 @@ void ReferenceBuffer::begin_next(std::uint32_t table, std::uint32_t entry) {
 void ReferenceBuffer::move_lines(std::uint32_t number) {
   Access& access = accesses_[number];
   const std::uint64_t at = address(table_of(access.queue), access.entry);
-  const auto tag = [&](Use use, std::uint32_t line) { return MemoryTag{use, access.queue, number, 0, line, 0}; };
+  const auto tag = [&](Use use, std::uint32_t line) {
+    MemoryTag of_line{use, access.queue, number};
+    of_line.part = line;
+    return of_line;
+  };
   if (access.kind == Kind::scopes) {
     access.missing = 1;
     memory().read_own(at, kEntryHeadBytes, tag(Use::table_read, 0));
@@ -155,10 +160,9 @@ void ReferenceBuffer::on_answer(const MemoryAnswer& answer) {
 void ReferenceBuffer::line_moved(const MemoryAnswer& answer) {
   Access& access = accesses_[answer.tag.slot];
   access.ok = access.ok && answer.ok;
-  if (answer.ok && access.kind != Kind::write) {
-    std::copy(answer.data.begin(), answer.data.end(),
-              access.bytes.begin() + std::ptrdiff_t{arch::kLineBytes} * answer.tag.part);
-  }
+  // Nobody looks at what this is for a write, or after an error.
+  std::copy(answer.data.begin(), answer.data.end(),
+            access.bytes.begin() + std::ptrdiff_t{arch::kLineBytes} * answer.tag.part);
   if (--access.missing > 0) return;
   const Access done = std::move(access);
   accesses_.give_back(answer.tag.slot);

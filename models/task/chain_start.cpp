@@ -1,5 +1,6 @@
 // Chains that lead up to a task: its TMD is read (TSK-06), or it is given one with its shared context (TSK-13, TSK-15);
 // and those of its second half, before it is sent and after its eviction (TSK-01, TSK-03).
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -28,9 +29,9 @@ class StartChain final : public LaunchChain {
       case At::read_record:
         return ChainAccess::read_of(record_);
       case At::read_object:
-        return ChainAccess::read_of(child_.kernel, space_.subcontext);
+        return ChainAccess::read_of(child_.kernel, space_);
       case At::read_code:
-        return ChainAccess::read_of(code_.address(code_line_), space_.subcontext);
+        return ChainAccess::read_of(code_.address(code_line_), space_);
       case At::fire:
         return ChainAccess::step_of(std::get<arch::FireSteps>(mark_).step());
       case At::enlist:
@@ -132,8 +133,8 @@ class StartChain final : public LaunchChain {
   void parent_known(std::uint64_t parent) {
     parent_ = parent;
     space_ = spaces_(parent);
-    readable_ = space_.known && child_.kernel != 0 && child_.kernel % arch::kKernelObjectBytes == 0 &&
-                !arch::in_host_window(child_.kernel);
+    readable_ =
+        child_.kernel != 0 && child_.kernel % arch::kKernelObjectBytes == 0 && !arch::in_host_window(child_.kernel);
     at_ = At::read_object;
     if (!readable_) all_known();
   }
@@ -159,7 +160,7 @@ class StartChain final : public LaunchChain {
   const ObjectSpaces spaces_;
   ChildRecord child_;
   std::uint64_t parent_ = 0;
-  ObjectSpace space_;
+  std::optional<std::uint8_t> space_;
   RecordLine line_{};
   RecordLine object_{};
   bool readable_ = true;

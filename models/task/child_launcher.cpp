@@ -15,13 +15,13 @@ using protocol::DoneStatus;
 
 namespace {
 
-// What the host pushes it has put where it likes; a grid launches what its process can reach.
+// What the host pushes it has put where it likes; a grid launches what its process can reach. One that is not known any
+// more is of subcontext 0, as its children are.
 ObjectSpaces spaces_of(const OpenTasks& tasks) {
-  return [&tasks](std::uint64_t parent) -> ObjectSpace {
-    if (arch::is_host_owner(parent)) return {true, std::nullopt};
+  return [&tasks](std::uint64_t parent) -> std::optional<std::uint8_t> {
+    if (arch::is_host_owner(parent)) return std::nullopt;
     const Task* task = tasks.of_record(parent);
-    if (task == nullptr) return {false, std::nullopt};
-    return {true, task->packet.subcontext};
+    return task == nullptr ? std::uint8_t{0} : task->packet.subcontext;
   };
 }
 

@@ -66,13 +66,9 @@ struct ChainAccess {
   static ChainAccess step_of(const arch::MemoryStep& step) { return {Kind::step, step, 0, nullptr, std::nullopt}; }
 };
 
-// Where the kernel objects lie that a grid launches, with their code.
-struct ObjectSpace {
-  bool known = false;                      // false: there is no such grid, which launches nothing
-  std::optional<std::uint8_t> subcontext;  // whose address space it is; none: addresses are physical
-};
-// Of the grid with that TMD, or of what the host pushes (arch::host_owner()).
-using ObjectSpaces = std::function<ObjectSpace(std::uint64_t parent)>;
+// In whose address space the kernel objects lie that a grid launches, with their code; none: addresses are physical. Of
+// the grid with that TMD, or of what the host pushes (arch::host_owner()).
+using ObjectSpaces = std::function<std::optional<std::uint8_t>(std::uint64_t parent)>;
 
 // A TMD and its kernel object have been read, with code that software has brought.
 struct ChildRead {

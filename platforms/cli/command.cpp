@@ -61,7 +61,11 @@ int dispatch(const std::vector<std::string>& arguments) {
 
 int run_program(const std::vector<std::string>& arguments) {
   try {
-    return dispatch(arguments);
+    const int status = dispatch(arguments);
+    std::cout.flush();
+    if (std::cout) return status;
+    std::cerr << "heddle: standard output could not be written\n";
+    return status == kSuccess ? kBadInput : status;
   } catch (const InputError& error) {
     std::cerr << "heddle: " << error.what() << '\n';
     return kBadInput;

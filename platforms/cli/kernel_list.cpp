@@ -66,7 +66,7 @@ void write_kernels(const RunOutcome& outcome, const std::string& path) {
                  "recorded_duration_ns,baseline_duration_ns,ended\n");
   constexpr std::size_t kChunk = std::size_t{1} << 16U;
   for (std::size_t gpu = 0; gpu < outcome.result.jobs.size(); ++gpu) {
-    const workload::Workload& workload = outcome.inputs->workloads[gpu];
+    const workload::Workload& workload = *outcome.workloads[gpu];
     const std::vector<replay::OpResult>& results = outcome.result.jobs[gpu].results;
     const gpu::GpuParams& params = outcome.machines->gpus[gpu].params;
     const std::vector<double> ready = ready_times(outcome, gpu);

@@ -319,7 +319,8 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
       // Durations can only be fitted to the machine of --gpu if the recording does not tell its own.
       const bool fits_chosen = !tells_machine(inputs.workloads[i]) && !options.gpus.empty();
       machine.recorded = fits_chosen ? machine.params : recorded_machine(inputs.workloads[i], options.timing);
-      machine.changed = text_of(machine.params) != text_of(machine.recorded);
+      machine.recorded_text = text_of(machine.recorded);
+      machine.changed = text_of(machine.params) != machine.recorded_text;
     }
   }
   ParamBinder run;
@@ -372,7 +373,7 @@ void use_demands(Fitted& fitted, const workload::Workload& workload, const gpu::
 
 Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& recorded, Fit fit,
                     const std::vector<workload::KernelCounters>& counters) {
-  Fitted fitted{workload, std::vector<bool>(workload.ops.size(), false), std::nullopt, nullptr};
+  Fitted fitted{workload, std::vector<bool>(workload.ops.size(), false), nullptr, nullptr};
   const Clock clock(recorded.machine.clock);
   for (const workload::Op& op : workload.ops) {
     if (op.kind == workload::OpKind::kernel && op.recorded) check_recorded_machine(workload, op, recorded);
@@ -396,27 +397,37 @@ void clamp_misfits(Fitted& fitted, const Machine& machine) {
   std::size_t resources = 0;
   std::size_t clusters = 0;
   std::string first;
-  workload::Workload clamped = fitted.workload;
-  for (workload::Op& op : clamped.ops) {
+  auto clamped = std::make_unique<workload::Workload>(fitted.elsewhere ? *fitted.elsewhere : fitted.workload);
+  for (workload::Op& op : clamped->ops) {
     if (op.kind != workload::OpKind::kernel) continue;
     std::string why = gpu::why_never_fits(machine.params, op.kernel);
     if (why.empty()) continue;
     if (first.empty()) first = why;
-    replay::fit_into(op.kernel, machine.params.sm.limits);
-    if (gpu::why_never_fits(machine.params, op.kernel).empty()) {
+    if (!arch::why_impossible(machine.params.sm.limits, op.kernel).empty()) {
+      replay::fit_into(op.kernel, machine.params.sm.limits);
       ++resources;
-      continue;
     }
-    if (!op.kernel.cluster.any()) continue;
+    if (gpu::why_never_fits(machine.params, op.kernel).empty() || !op.kernel.cluster.any()) continue;
     op.kernel.cluster = {};
     ++clusters;
   }
   if (first.empty()) return;
-  clamped.warnings.push_back(
-      fmt::format("{} of {} kernels ask for more than an SM of {} has, and run with what it has; {} run without their clusters "
-                  "(--misfits clamp). The first: {}",
-                  resources, clamped.kernels(), machine.instance, clusters, first));
-  fitted.clamped = std::move(clamped);
+  fitted.clamped = fmt::format(
+      "{} of {} kernels ask for more than an SM of {} has, and run with what it has; {} run without their clusters "
+      "(--misfits clamp). The first: {}",
+      resources, clamped->kernels(), machine.instance, clusters, first);
+  fitted.elsewhere = std::move(clamped);
+}
+
+void move_demands(Fitted& fitted, const gpu::GpuParams& machine,
+                  const std::vector<workload::KernelCounters>& counters) {
+  if (!fitted.demands || !fitted.demands->l2_differs(machine)) return;
+  auto elsewhere = std::make_unique<workload::Workload>(fitted.workload);
+  const std::vector<std::optional<arch::Demand>> demands = fitted.demands->demands_on(machine, counters);
+  for (std::size_t i = 0; i < demands.size(); ++i) {
+    if (demands[i]) elsewhere->ops[i].kernel.demand = std::make_shared<const arch::Demand>(*demands[i]);
+  }
+  fitted.elsewhere = std::move(elsewhere);
 }
 
 std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Machines& machines, replay::Pace pace,
@@ -424,8 +435,8 @@ std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Mach
                                    bool tmdqs) {
   std::vector<replay::Job> jobs;
   for (std::size_t i = 0; i < fitted.size(); ++i) {
-    const bool clamped = !recorded_machine && fitted[i].clamped;
-    const workload::Workload& workload = clamped ? *fitted[i].clamped : fitted[i].workload;
+    const bool elsewhere = fitted[i].elsewhere != nullptr && !recorded_machine;
+    const workload::Workload& workload = elsewhere ? *fitted[i].elsewhere : fitted[i].workload;
     const Machine& machine = machines.gpus[i];
     replay::Job job;
     job.instance = machine.instance;

@@ -29,12 +29,13 @@ struct RunParams {
 };
 
 struct Machine {
-  std::string instance;     // "gpu0"
-  std::string preset;       // its name, or "generic"
-  std::string why;          // a sentence: who chose it
-  gpu::GpuParams params;    // what is simulated
-  gpu::GpuParams recorded;  // the machine of the recording, to which CTA durations are fitted
-  bool changed = false;     // params differ from recorded
+  std::string instance;       // "gpu0"
+  std::string preset;         // its name, or "generic"
+  std::string why;            // a sentence: who chose it
+  gpu::GpuParams params;      // what is simulated
+  gpu::GpuParams recorded;    // the machine of the recording, to which CTA durations are fitted
+  std::string recorded_text;  // all of its parameters
+  bool changed = false;       // params differ from recorded
   std::vector<ParamEntry> entries;
 };
 
@@ -65,8 +66,10 @@ YAML::Node generic_machine(const workload::DeviceInfo& device);
 struct Fitted {
   workload::Workload workload;
   std::vector<bool> launch_bound;             // by operation: even CTAs of one cycle take longer than recorded
-  std::optional<workload::Workload> clamped;  // on the chosen machine instead: see clamp_misfits()
   std::unique_ptr<const replay::RecordedDemands> demands;  // of Fit::demand
+  // On the chosen machine: see move_demands() and clamp_misfits(); none: it is `workload`.
+  std::unique_ptr<workload::Workload> elsewhere;
+  std::string clamped;  // a sentence about kernels that get less than they ask for; empty: none do
 };
 
 // `workload` must outlive the result. `counters`: of its kernels, for Fit::demand.
@@ -74,8 +77,11 @@ Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& re
                     const std::vector<workload::KernelCounters>& counters = {});
 
 // Kernels that ask for more than the chosen machine has get what it has there: shared memory and registers of an SM;
-// and those whose clusters it cannot hold run without. Says so among the warnings of the workload.
+// and those whose clusters it cannot hold run without. After move_demands().
 void clamp_misfits(Fitted& fitted, const Machine& machine);
+// Of kernels with demands: what comes from memory on that machine, where its L2 has another size. `counters`: those of
+// fit_workload().
+void move_demands(Fitted& fitted, const gpu::GpuParams& machine, const std::vector<workload::KernelCounters>& counters);
 
 // The jobs of one simulation. `recorded_machine`: on the recorded machines instead of the chosen ones. `packets`: they
 // are submitted by packets; `tmdqs`: or into TMDQs.

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <fcntl.h>
 #include <fstream>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -59,6 +61,7 @@ ResultsFolder::ResultsFolder(const std::optional<std::string>& chosen, const std
 }
 
 ResultsFolder::~ResultsFolder() {
+  if (std::uncaught_exceptions() > 0 && begun_) tell("failed");
   if (lock_ >= 0) close(lock_);
 }
 
@@ -69,9 +72,16 @@ void ResultsFolder::make() {
   if (error || !fs::is_directory(path_)) unusable(error ? error.message() : "it is a file");
   lock_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0) unusable(std::strerror(errno));
-  if (flock(lock_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;  // or a file system without locks
+  if (flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {  // other errors: a file system without locks
+    close(std::exchange(lock_, -1));
+    unusable("a run that has not ended writes into it");
+  }
+  // Somebody may have put another folder in its place before the lock held.
+  struct stat mine {};
+  struct stat there {};
+  if (fstat(lock_, &mine) == 0 && stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino) return;
   close(std::exchange(lock_, -1));
-  unusable("a run that has not ended writes into it");
+  make();
 }
 
 void ResultsFolder::unusable(const std::string& why) const {
@@ -111,13 +121,18 @@ void ResultsFolder::begin(const std::vector<std::string>& more) {
     remove_earlier(earlier);
   }
   more_ = more;
-  const nlohmann::json host = {{"command", command_}, {"state", "running"}, {"files", more_}};
-  const std::string path = file("host.json");
-  std::ofstream out(path, std::ios::binary);
+  begun_ = true;
+  if (!tell("running")) {
+    throw InputError({file("host.json"), 0, 0}, "cannot be written", "choose another folder with --out DIR, or free the disk");
+  }
+}
+
+bool ResultsFolder::tell(const char* state) const {
+  const nlohmann::json host = {{"command", command_}, {"state", state}, {"files", more_}};
+  std::ofstream out(file("host.json"), std::ios::binary);
   out << host.dump(1) << '\n';
   out.close();
-  if (!out)
-    throw InputError({path, 0, 0}, "cannot be written", "choose another folder with --out DIR, or free the disk");
+  return out.good();
 }
 
 }  // namespace heddle::cli

@@ -21,9 +21,10 @@ class ResultsFolder {
   ResultsFolder& operator=(const ResultsFolder&) = delete;
 
   // Results of an earlier run that lie there go: in a folder of the user's choice, or where its command was the same,
-  // they are removed; otherwise they are kept beside it, as heddle-out/name.1 and so on, where they can be compared.
-  // Files that no run has written stay. Then writes host.json, which says that this run has not ended. `more`: files
-  // below the folder that it may write beside those that every run may write.
+  // they are removed, and files that no run has written stay; otherwise the folder is kept, with all that is in it, as
+  // heddle-out/name.1 and so on, where results can be compared. Then writes host.json, which says that this run has not
+  // ended; it says "failed" once an exception has ended it. `more`: files below the folder that it may write beside
+  // those that every run may write.
   void begin(const std::vector<std::string>& more);
 
   const std::filesystem::path& path() const { return path_; }
@@ -37,6 +38,7 @@ class ResultsFolder {
 
  private:
   void make();
+  bool tell(const char* state) const;
   void keep_earlier();
   void remove_earlier(const nlohmann::json& earlier);
   [[noreturn]] void unusable(const std::string& why) const;
@@ -46,6 +48,7 @@ class ResultsFolder {
   const std::string command_;
   std::string kept_;
   std::vector<std::string> more_;
+  bool begun_ = false;
   int lock_ = -1;
 };
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/baseline_store.h"
 #include "cli/bits_table.h"
 #include "cli/command.h"
 #include "cli/demand_report.h"
@@ -101,9 +102,13 @@ class Interruption {
     signal_ = 0;
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
       struct sigaction action {};
-      action.sa_handler = [](int number) { signal_ = number; };
-      action.sa_flags = static_cast<int>(SA_RESETHAND);
-      sigaction(kSignals[i], &action, &earlier_[i]);
+      action.sa_handler = [](int number) {
+        signal_ = number;
+        for (const int each : kSignals) std::signal(each, SIG_DFL);
+      };
+      sigaction(kSignals[i], nullptr, &earlier_[i]);
+      // What whoever started the program wants ignored stays so.
+      if (earlier_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
     }
   }
   ~Interruption() {
@@ -143,8 +148,8 @@ SimulationResult simulate_shown(const std::vector<replay::Job>& jobs, replay::Si
   return replay::simulate(jobs, options);
 }
 
-std::vector<std::vector<replay::OpResult>> results_of(const SimulationResult& result) {
-  std::vector<std::vector<replay::OpResult>> results;
+OpResults results_of(const SimulationResult& result) {
+  OpResults results;
   for (const replay::JobResult& job : result.jobs) results.push_back(job.results);
   return results;
 }
@@ -162,11 +167,9 @@ double span_us(const std::vector<replay::OpResult>& results) {
 
 // What the recorded machine would do, beside what a changed machine or pace does: the what-if's reference.
 struct Baselines {
-  SimulationResult recorded;                  // recorded machine, recorded pace
-  std::optional<SimulationResult> same_pace;  // recorded machine, the pace of this run, if that is another
-
-  bool partial() const { return recorded.partial || (same_pace && same_pace->partial); }
-  const std::string& stopped() const { return recorded.partial ? recorded.stopped : same_pace->stopped; }
+  OpResults recorded;                  // recorded machine, recorded pace
+  std::optional<OpResults> same_pace;  // recorded machine, the pace of this run, if that is another
+  std::optional<std::string> stopped;  // one of them was, and why
 };
 
 void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitted,
@@ -176,16 +179,19 @@ void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitt
     outcome.comparisons.push_back(
         replay::compare(fitted[i].workload, outcome.result.jobs[i].results, machine.recorded, fitted[i].launch_bound));
     if (baselines) {
-      outcome.fidelity.push_back(replay::compare(fitted[i].workload, baselines->recorded.jobs[i].results,
-                                                 machine.recorded, fitted[i].launch_bound));
+      outcome.fidelity.push_back(
+          replay::compare(fitted[i].workload, baselines->recorded[i], machine.recorded, fitted[i].launch_bound));
+    }
+    if (fitted[i].demands) {
+      outcome.held_back.push_back(
+          replay::predict(*fitted[i].demands, machine.recorded, replay::HoldBack::launches, true, outcome.seed));
     }
     std::vector<Span> spans = {{"recorded", outcome.comparisons[i].span_recorded_ns / 1e3}};
     const bool asap = outcome.options->pace == Pace::asap;
     if (baselines) {
-      spans.push_back({"modelled, recorded machine and pace", span_us(baselines->recorded.jobs[i].results)});
+      spans.push_back({"modelled, recorded machine and pace", span_us(baselines->recorded[i])});
       if (baselines->same_pace) {
-        spans.push_back(
-            {"modelled, recorded machine, as soon as order allows", span_us(baselines->same_pace->jobs[i].results)});
+        spans.push_back({"modelled, recorded machine, as soon as order allows", span_us((*baselines->same_pace)[i])});
       }
     }
     std::string label = "modelled";
@@ -196,7 +202,7 @@ void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitt
     spans.push_back({label, outcome.comparisons[i].span_modelled_ns / 1e3});
     outcome.spans.push_back(std::move(spans));
   }
-  if (baselines) outcome.baseline = results_of(baselines->same_pace ? *baselines->same_pace : baselines->recorded);
+  if (baselines) outcome.baseline = baselines->same_pace ? *baselines->same_pace : baselines->recorded;
 }
 
 std::optional<Baselines> simulate_baselines(const RunOutcome& outcome, const std::vector<Fitted>& fitted,
@@ -205,20 +211,30 @@ std::optional<Baselines> simulate_baselines(const RunOutcome& outcome, const std
   for (const Machine& machine : outcome.machines->gpus) changed = changed || machine.changed;
   const bool asap = outcome.options->pace == Pace::asap;
   if (!outcome.inputs->recorded() || !outcome.options->baseline || (!changed && !asap)) return std::nullopt;
-  const bool quiet = outcome.options->quiet;
   Baselines baselines;
-  baselines.recorded =
-      simulate_shown(make_jobs(fitted, *outcome.machines, Pace::recorded, true), options, "recorded machine", quiet);
-  if (asap && changed) {
-    baselines.same_pace = simulate_shown(make_jobs(fitted, *outcome.machines, Pace::asap, true), options,
-                                         "recorded machine, asap", quiet);
-  }
+  const auto results_at = [&](Pace pace, const std::string& what) {
+    std::optional<BaselineStore> store;
+    std::string key;
+    if (outcome.options->keep_baselines) {
+      store.emplace(*outcome.options->keep_baselines);
+      key = baseline_key(*outcome.options, *outcome.machines, pace, options.seed);
+      if (std::optional<OpResults> kept = store->find(key)) return *kept;
+    }
+    const SimulationResult result =
+        simulate_shown(make_jobs(fitted, *outcome.machines, pace, true), options, what, outcome.options->quiet);
+    if (result.partial) baselines.stopped = result.stopped;
+    OpResults results = results_of(result);
+    if (store && result.progress && !result.partial) store->keep(key, results);
+    return results;
+  };
+  baselines.recorded = results_at(Pace::recorded, "recorded machine");
+  if (asap && changed) baselines.same_pace = results_at(Pace::asap, "recorded machine, asap");
   return baselines;
 }
 
 void collect_warnings(RunOutcome& outcome, const std::vector<Fitted>& fitted, const PerfettoSink* timeline) {
   for (const Fitted& its : fitted) {
-    if (its.clamped) outcome.warnings.push_back(its.clamped->warnings.back());
+    if (!its.clamped.empty()) outcome.warnings.push_back(its.clamped);
   }
   for (const workload::Workload& workload : outcome.inputs->workloads) {
     outcome.warnings.insert(outcome.warnings.end(), workload.warnings.begin(), workload.warnings.end());
@@ -446,13 +462,15 @@ int run_command(const std::vector<std::string>& arguments) {
     fitted.push_back(
         inputs.recorded()
             ? fit_workload(inputs.workloads[i], machines.gpus[i].recorded, options.fit, counters)
-            : Fitted{inputs.workloads[i], std::vector<bool>(inputs.workloads[i].ops.size()), std::nullopt, nullptr});
+            : Fitted{inputs.workloads[i], std::vector<bool>(inputs.workloads[i].ops.size()), nullptr, nullptr, {}});
+    move_demands(fitted.back(), machines.gpus[i].params, counters);
     if (options.clamp_misfits) clamp_misfits(fitted.back(), machines.gpus[i]);
   }
   for (const Fitted& its : fitted) {
     if (its.demands) outcome.demands.push_back(its.demands.get());
   }
   std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false, packets, outcome.tmdqs);
+  for (const replay::Job& job : jobs) outcome.workloads.push_back(job.workload);
   replay::check_jobs(jobs, machines.links.topology != link::Topology::none);
   std::vector<replay::CtaDump> ctas(options.dump_ctas ? jobs.size() : 0);
   for (std::size_t i = 0; i < ctas.size(); ++i) jobs[i].ctas = &ctas[i];
@@ -481,8 +499,15 @@ int run_command(const std::vector<std::string>& arguments) {
   simulation.interrupted = [&interruption] { return interruption.reason(); };
   ResultsFolder folder(options.out, inputs.name, options.command_line);
   check_region_files(inputs, folder.path().string());
-  simulation.built = [&inputs](const std::vector<const Stats*>& built) { check_statistics(inputs, built); };
-  folder.begin(region_files(inputs));
+  // Nothing of an earlier run is touched before it is known that this one can begin.
+  bool begun = false;
+  simulation.built = [&](const std::vector<const Stats*>& built) {
+    if (begun) return;
+    check_statistics(inputs, built);
+    folder.begin(region_files(inputs));
+    begun = true;
+  };
+  simulation.wall_begin = std::chrono::steady_clock::now();
   const std::optional<Baselines> baselines = simulate_baselines(outcome, fitted, simulation);
   std::unique_ptr<PerfettoSink> timeline;
   if (options.perfetto) {
@@ -490,12 +515,13 @@ int run_command(const std::vector<std::string>& arguments) {
     simulation.timeline = timeline.get();
   }
   outcome.result = simulate_shown(jobs, simulation, inputs.name, options.quiet);
-  if (baselines && baselines->partial() && outcome.complete()) {
+  if (baselines && baselines->stopped && outcome.complete()) {
     outcome.result.partial = true;
-    outcome.result.stopped = "while the recorded machine was simulated, " + baselines->stopped();
+    outcome.result.stopped = "while the recorded machine was simulated, " + *baselines->stopped;
   }
   if (timeline) timeline->close();
-  if (inputs.recorded()) compare_with_recording(outcome, fitted, baselines);
+  // Of a part nothing can be said beside the whole.
+  if (inputs.recorded() && !outcome.result.partial) compare_with_recording(outcome, fitted, baselines);
   collect_faults(outcome);
   collect_stats(outcome);
   if (outcome.complete()) measure_figures(outcome);
@@ -515,7 +541,7 @@ int run_command(const std::vector<std::string>& arguments) {
   print_outcome(outcome, folder);
   if (options.bits && !options.quiet) print_bits(outcome);
   if (outcome.unknown_statistic) throw *outcome.unknown_statistic;
-  return status_of(outcome, interruption.number());
+  return status_of(outcome, outcome.result.partial ? interruption.number() : 0);
 }
 
 }  // namespace heddle::cli

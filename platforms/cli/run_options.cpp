@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <sstream>
@@ -60,7 +61,11 @@ po::options_description run_options() {
       "kernels of a recording that ask for more shared memory, registers or CTAs of a cluster than the chosen machine "
       "has: refuse the run (default), or give them what it has, and say so")(
       "limit", po::value<std::vector<std::string>>()->value_name("time=T|wall=T|events=N"),
-      "stop there, with partial results: simulated time (2ms), time of this computer (60s), events; can be repeated")(
+      "stop there, with partial results: simulated time of each simulation (2ms), time of this computer (60s), events of "
+      "each simulation; can be repeated")(
+      "keep-baselines", po::value<std::string>()->value_name("DIR"),
+      "keep what the recorded machine does in DIR, and take it from there if it has been simulated before: the same "
+      "program, recording, machine and options")(
       "timing", po::value<std::string>()->value_name("at|fast|lt"),
       "at: links, queues and decisions take their cycles (default); fast: the same, but accesses to memory reserve "
       "their way at once, without queues; lt: only work takes time, and memory what it takes where nothing else is "
@@ -88,6 +93,17 @@ bool is_scenario_in_json(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const nlohmann::json document = nlohmann::json::parse(file, nullptr, false);
   return document.is_object() && document.contains("heddle") && !document.contains("traceEvents");
+}
+
+// Letters beyond 16 bits are two escapes in JSON, which YAML does not know.
+scenario::Scenario read_scenario(const std::string& path, const std::vector<std::string>& lets) {
+  if (!is_scenario_in_json(path)) return scenario::read_scenario(path, lets);
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (text.find("\\ud") == std::string::npos && text.find("\\uD") == std::string::npos) {
+    return scenario::read_scenario(path, lets);
+  }
+  return scenario::parse_scenario(nlohmann::json::parse(text).dump(1), path, lets);
 }
 
 FileKind kind_of(const std::string& path) {
@@ -153,7 +169,7 @@ std::string run_help() {
   std::ostringstream text;
   text << "heddle run [FILE...] [options]\n\n"
           "Simulates a scenario (YAML) or recorded traces (each on a GPU of its own) and writes report.html,\n"
-          "stats.json, host.json and config.yaml, and the memory regions that a scenario wants in files.\n\n"
+          "stats.json, kernels.csv, host.json and config.yaml, and the memory regions that a scenario wants in files.\n\n"
        << run_options();
   return text.str();
 }
@@ -192,8 +208,12 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.dump_config = line.text("dump-config");
   options.baseline = !line.has("no-baseline");
   options.clamp_misfits = line.choice<bool>("misfits", {{"refuse", false}, {"clamp", true}}).value_or(false);
-  for (const char* option : {"pace", "fit", "counters", "guess", "no-baseline", "misfits"}) {
+  for (const char* option : {"pace", "fit", "counters", "guess", "no-baseline", "misfits", "keep-baselines"}) {
     if (line.has(option)) options.of_recordings.emplace_back(option);
+  }
+  options.keep_baselines = line.text("keep-baselines");
+  if (options.keep_baselines && !options.baseline) {
+    throw InputError("--keep-baselines keeps what --no-baseline leaves out", "give one of them");
   }
   options.quiet = line.has("quiet");
   options.help = line.help();
@@ -236,7 +256,7 @@ Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> dev
                          "several files are possible for recorded traces only, each on a GPU of its own");
       }
       if (device) throw InputError("--device chooses a device of a recording; a scenario has none");
-      return from_scenario(scenario::read_scenario(path, lets));
+      return from_scenario(read_scenario(path, lets));
     }
     if (!lets.empty()) throw InputError("--let sets a parameter of a scenario; a recording has none");
     std::vector<workload::Workload> workloads = import_recording(kind, path);

@@ -43,6 +43,7 @@ struct RunOptions {
   bool dump_ctas = false;
   bool bits = false;
   bool baseline = true;
+  std::optional<std::string> keep_baselines;  // folder
   bool quiet = false;
   bool clamp_misfits = false;  // recorded kernels that ask for more than the machine has get what it has
   std::optional<std::string> dump_config;

@@ -281,7 +281,7 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
                                 {"timing", gpu::name_of(machine.params.machine.timing)},
                                 {"sms", machine.params.machine.shape.sms()},
                                 {"shape", machine.params.machine.shape.text()}});
-    nlohmann::json clusters = cluster_stats_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
+    nlohmann::json clusters = cluster_stats_of(*outcome.workloads[i], outcome.result.jobs[i]);
     if (!clusters.is_null()) document["gpus"].back()["clusters"] = std::move(clusters);
     nlohmann::json bulk = bulk_stats_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
     if (!bulk.is_null()) document["gpus"].back()["bulk"] = std::move(bulk);

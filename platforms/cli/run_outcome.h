@@ -47,6 +47,7 @@ struct RunOutcome {
   const RunOptions* options = nullptr;
   const Inputs* inputs = nullptr;
   const Machines* machines = nullptr;
+  std::vector<const workload::Workload*> workloads;  // as they ran, one per GPU: with the kernels that the machine got
   std::uint64_t seed = 1;
   replay::SimulationResult result;
   std::vector<replay::Comparison> comparisons;  // one per GPU, for recordings: this run
@@ -54,6 +55,7 @@ struct RunOutcome {
   // changed the machine or the pace; then `comparisons` shows what the change does, not how good the model is.
   std::vector<replay::Comparison> fidelity;
   std::vector<const replay::RecordedDemands*> demands;  // one per GPU, of a run with them
+  std::vector<replay::HeldBack> held_back;              // the same: what they say of launches that were held back
   std::vector<std::vector<Span>> spans;                 // one list per GPU, for recordings
   std::vector<std::vector<replay::OpResult>> baseline;  // one per GPU; empty without a baseline
   nlohmann::json stats;                                 // path -> {value, unit, description}

@@ -89,7 +89,7 @@ struct OpTables {
 
 OpTables operations_of(const RunOutcome& outcome, std::size_t gpu) {
   OpTables tables;
-  const workload::Workload& workload = outcome.inputs->workloads[gpu];
+  const workload::Workload& workload = *outcome.workloads[gpu];
   const replay::JobResult& job = outcome.result.jobs[gpu];
   const gpu::GpuParams& params = outcome.machines->gpus[gpu].params;
   const std::uint32_t sms = params.machine.shape.sms();
@@ -145,7 +145,7 @@ json unmatched_of(const replay::Comparison& c) {
 json gpu_of(const RunOutcome& outcome, std::size_t i) {
   const Machine& machine = outcome.machines->gpus[i];
   const replay::JobResult& job = outcome.result.jobs[i];
-  const workload::Workload& workload = outcome.inputs->workloads[i];
+  const workload::Workload& workload = *outcome.workloads[i];
   OpTables tables = operations_of(outcome, i);
   json gpu = {{"name", machine.instance},
               {"preset", machine.preset},
@@ -214,7 +214,13 @@ json highlights_of(const RunOutcome& outcome) {
            c.occupancy_mismatches == 0 ? "all agree" : fmt::format("{} differ", c.occupancy_mismatches),
            fmt::format("{} kernels with a recorded estimate", with_commas(static_cast<double>(c.occupancy_compared))));
     }
-    if (c.signature.launches > 0) {
+    if (!outcome.held_back.empty()) {
+      const replay::HeldBack& held = outcome.held_back.front();
+      tile(first + "Prediction error", percent_text(held.error_p50, 1),
+           fmt::format(
+               "median, of {} launches that were held back, from others and what they demand; 95 % are within {}",
+               with_commas(static_cast<double>(held.launches)), percent_text(held.error_p95, 1)));
+    } else if (c.signature.launches > 0) {
       tile(first + "Prediction error", percent_text(c.signature.error_p50, 1),
            fmt::format("median, of {} launches predicted from others of their signature; 95 % are within {}",
                        with_commas(static_cast<double>(c.signature.launches)), percent_text(c.signature.error_p95, 1)));

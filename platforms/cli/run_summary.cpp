@@ -53,14 +53,27 @@ void add_fidelity(const RunOutcome& outcome, std::size_t gpu, const std::string&
                        fmt::format("{} of {} differ from the recorder's estimate by more than a point",
                                    c.occupancy_mismatches, count_of(c.occupancy_compared, "kernel", "kernels")));
   }
+  if (!outcome.held_back.empty()) {
+    const replay::HeldBack& held = outcome.held_back[gpu];
+    lines.emplace_back(
+        prefix + "prediction",
+        held.launches == 0
+            ? std::string("none: no kernel ran alone")
+            : fmt::format("{} that were held back, from others and what they demand: median error {}, 95 % within {}, "
+                          "total time {:+.2f} %",
+                          count_of(held.launches, "launch", "launches"), percent_text(held.error_p50, 1),
+                          percent_text(held.error_p95, 1), 100 * held.time_error));
+  }
   const replay::SignatureFit& fit = c.signature;
-  lines.emplace_back(prefix + "prediction",
-                     fit.launches == 0
-                         ? std::string("none: no name, grid and block was launched twice")
-                         : fmt::format("{} from others of their name, grid and block: median error {}, 95 % within {}, "
-                                       "total time {:+.2f} %",
-                                       count_of(fit.launches, "launch", "launches"), percent_text(fit.error_p50, 1),
-                                       percent_text(fit.error_p95, 1), 100 * fit.time_error));
+  if (outcome.held_back.empty())
+    lines.emplace_back(
+        prefix + "prediction",
+        fit.launches == 0
+            ? std::string("none: no name, grid and block was launched twice")
+            : fmt::format("{} from others of their name, grid and block: median error {}, 95 % within {}, "
+                          "total time {:+.2f} %",
+                          count_of(fit.launches, "launch", "launches"), percent_text(fit.error_p50, 1),
+                          percent_text(fit.error_p95, 1), 100 * fit.time_error));
   lines.emplace_back(prefix + "waits between streams",
                      fmt::format("{} recorded, {} inferred; {} held until the recorded start", c.edges_recorded,
                                  c.edges_inferred, count_of(c.pinned, "operation", "operations")));

@@ -102,7 +102,8 @@ Extents Arguments::numbers(std::size_t at) const {
       ++text;
       continue;
     }
-    if (std::llabs(number) <= kMostNumber) read.push_back(number);
+    if (number < -kMostNumber || number > kMostNumber) return {};
+    read.push_back(number);
     text = end;
   }
   return read;

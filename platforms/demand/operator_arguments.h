@@ -26,7 +26,7 @@ class Arguments {
   // Of a list of tensors.
   Arguments elements(std::size_t at) const { return Arguments(arguments_[at].elements); }
   bool list(std::size_t at) const { return at < size() && !arguments_[at].elements.empty(); }
-  // Numbers of an argument that is no tensor ("[1, 1]", "-1"), up to 2^20; empty: none are recorded.
+  // Numbers of an argument that is no tensor ("[1, 1]", "-1"); empty: none are recorded, or one is beyond 2^20.
   Extents numbers(std::size_t at) const;
   bool is_true(std::size_t at) const { return at < size() && arguments_[at].value == "True"; }
   std::vector<std::size_t> tensors() const;  // that have elements

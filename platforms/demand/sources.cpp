@@ -13,6 +13,7 @@
 namespace heddle::demand {
 namespace {
 
+using arch::DemandUnit;
 using workload::KernelCounters;
 using workload::Op;
 using workload::OpKind;
@@ -79,9 +80,19 @@ KernelDemand count_in(const KernelCounters& counters, std::optional<KernelDemand
   }
   made.source = Source::counters;
   made.estimate.ctas = static_cast<double>(counters.ctas);
+  arch::Demand& cta = made.estimate.cta;
+  const auto known = [&counters](DemandUnit unit) { return counters.known[static_cast<std::size_t>(unit)]; };
   for (std::size_t unit = 0; unit < arch::kDemandUnits; ++unit) {
-    if (counters.known[unit]) made.estimate.cta.amounts[unit] = counters.all.amounts[unit] / made.estimate.ctas;
+    if (counters.known[unit]) cta.amounts[unit] = counters.all.amounts[unit] / made.estimate.ctas;
   }
+  // What comes from memory or goes there is a part of what passes the L2: what was counted of one bounds the other.
+  const auto bound = [&](DemandUnit dram, DemandUnit l2) {
+    if (!known(dram) && known(l2)) cta.of(dram) = std::min(cta.of(dram), cta.of(l2));
+    if (known(dram)) cta.of(l2) = std::max(cta.of(dram), cta.of(l2));
+  };
+  bound(DemandUnit::dram_read, DemandUnit::l2_read);
+  bound(DemandUnit::dram_write, DemandUnit::l2_write);
+  cta.bulk_read = std::min(cta.bulk_read, cta.of(DemandUnit::l2_read));
   return made;
 }
 

@@ -20,10 +20,6 @@ constexpr double kTf32 = 0.5;
 constexpr double kF8 = 2;
 constexpr double kF64 = 1.0 / 16;
 
-// Of that, what many streams at once reach: rows are missed, and channels are not filled evenly. Measured with the
-// model's own program, the sum of a vector on h100-sxm (docs/results/demands.md).
-constexpr double kStreamed = 0.9;
-
 // The part of the time in which a channel moves data: all of its banks stand still while they are refreshed together.
 double refreshed(const memory::HbmParams& params) {
   const memory::HbmTable& table = memory::table_of(params.standard);
@@ -58,9 +54,36 @@ FluidMachine::Pool pool_of(const GpuParams& params, std::uint32_t slices, std::u
     const double crossings = static_cast<double>(l2.partitions) * l2.partitions;
     pool.l2_read = std::min(pool.l2_read, xbar.crossing_bandwidth * crossings * slices / l2.slices);
   }
-  pool.dram = std::min(kStreamed * channels * channel_rate(params.hbm) * refreshed(params.hbm) / clock,
+  pool.channels = channels;
+  pool.dram = std::min(channels * channel_rate(params.hbm) * refreshed(params.hbm) / clock,
                        static_cast<double>(slices) * l2.memory_bandwidth);
   return pool;
+}
+
+// How long accesses take that have the machine to themselves.
+void set_latencies(const GpuParams& params, double clock, FluidMachine& machine) {
+  const memory::CrossbarParams& xbar = params.xbar;
+  // Lines lie in all partitions alike.
+  const double crossings = xbar.crossing * (1 - 1.0 / params.l2.partitions);
+  const double ways = 2.0 * (xbar.sm_to_tpc + xbar.tpc_to_cpc + xbar.cpc_to_gpc + xbar.gpc_to_slice + crossings);
+  machine.l2_latency = params.sm.memory.l1_latency + ways + params.l2.tag_latency + params.l2.data_latency;
+  machine.memory_latency = machine.l2_latency + params.l2.memory_latency +
+                           clock * (params.hbm.request_latency + params.hbm.response_latency);
+  machine.write_latency = params.sm.memory.l1_tag_latency + ways + params.l2.tag_latency;
+  const tmau::TmauParams& unit = params.tmau;
+  constexpr double kLoops = 2;  // of the walk of a tile
+  machine.bulk_latency = unit.input + unit.descriptor_hit + unit.setup + kLoops * unit.setup_loop + unit.generate +
+                         unit.response - std::min<double>(params.sm.memory.l1_latency, unit.input);
+  machine.requests = static_cast<double>(params.sm.memory.requests) * arch::kLineBytes;
+  machine.bulk_requests = static_cast<double>(unit.outstanding) * arch::kLineBytes / unit.sms;
+  machine.oldest_first = params.sm.issue.policy == sm::WarpPolicy::greedy_oldest;
+  if (params.hbm.refresh == memory::HbmRefresh::all_bank) {
+    machine.refresh = clock * memory::table_of(params.hbm.standard).rfc;
+    machine.refreshing = 1 - refreshed(params.hbm);
+  }
+  machine.write_buffers = arch::kLineBytes * (static_cast<double>(params.hbm.channels) * params.hbm.write_queue +
+                                              static_cast<double>(params.l2.slices) * params.l2.write_buffer);
+  machine.begin_trips = params.sm.fetch.constant_bytes > 0 ? 1 : 0;
 }
 
 }  // namespace
@@ -87,6 +110,7 @@ FluidMachine fluid_machine(const GpuParams& params, const arch::Topology& topolo
   machine.header = xbar.header_bytes / static_cast<double>(arch::kLineBytes);
   machine.write_cost = write_cost(params.hbm);
   machine.cycles_per_ns = clock;
+  set_latencies(params, clock, machine);
 
   const arch::Instances& instances = params.machine.instances;
   for (std::uint32_t number = 0; number < instances.count(); ++number) {

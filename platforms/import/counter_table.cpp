@@ -26,6 +26,7 @@ using workload::KernelCounters;
 
 constexpr std::string_view kRecordCounters =
     "Record with `ncu --csv --page raw --metrics …` or `rocprofv3 --pmc … --output-format csv`.";
+constexpr double kMostCounted = 1e15;  // bytes, operations: more than the fastest machine does in a minute
 constexpr std::string_view kRecordCountersAgain = "The file is damaged or of an unknown kind: record it again.";
 
 // "1,234.5": with or without separators of thousands. None where it is no number that counts something.
@@ -168,8 +169,7 @@ class CounterReader {
     if (!number) wrong(what, value, "a number of at least 0");
     const double factor = unit_factor(unit);
     if (factor == 0) wrong(what, unit, "a unit of bytes or counts");
-    constexpr double kMost = 1e15;  // bytes, operations: days of the fastest machine
-    if (*number * factor > kMost) wrong(what, value, "at most 10^15");
+    if (*number * factor > kMostCounted) wrong(what, value, "at most 10^15");
     return *number * factor;
   }
 
@@ -209,7 +209,16 @@ class CounterReader {
                        "Record around code that runs on the GPU.");
     }
     std::vector<KernelCounters> all;
-    for (const Launch& its : launches_) all.push_back(its.counters());
+    for (const Launch& its : launches_) {
+      all.push_back(its.counters());
+      for (const double amount : all.back().all.amounts) {
+        if (amount <= kMostCounted) continue;
+        throw InputError({csv_.source_name(), 1, 0},
+                         fmt::format("kernel {} has {:g} of something that is counted, expected at most 10^15",
+                                     printable(all.back().kernel, 60), amount),
+                         std::string(kRecordCountersAgain));
+      }
+    }
     const auto useful = [](const KernelCounters& its) { return its.known.any(); };
     if (std::none_of(all.begin(), all.end(), useful)) {
       throw InputError({csv_.source_name(), 1, 0}, "no kernel has a counter that demands are made of",

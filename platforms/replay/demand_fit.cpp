@@ -29,7 +29,7 @@ double heaviest(const fluid::FluidMachine& machine, std::size_t wide) {
   for (const std::uint32_t gpc : machine.gpc_of) {
     const std::size_t at = of_gpc ? gpc : machine.gpcs[gpc].pool;
     sms[at] += 1;
-    capacity[at] = machine.capacity(gpc, static_cast<fluid::Resource>(fluid::kLocals + wide));
+    capacity[at] = machine.capacity(gpc, static_cast<fluid::Resource>(fluid::kFirstWide + wide));
   }
   double most = 0;
   for (std::size_t i = 0; i < sms.size(); ++i) {
@@ -45,8 +45,12 @@ Limit shared(const fluid::CtaWork& work, const fluid::FluidMachine& machine, dou
   };
   const double on_one = std::ceil(ctas / static_cast<double>(machine.gpc_of.size()));
   for (std::size_t i = 0; i < fluid::kLocals; ++i) take(work.load[i] * on_one / work.pace, i);
+  const std::array<double, fluid::kPlaces> places{machine.requests, machine.bulk_requests};
+  for (std::size_t i = 0; i < fluid::kPlaces; ++i) {
+    take(work.held[i].empty * on_one / places[i], fluid::kLocals + i);
+  }
   for (std::size_t i = 0; i < fluid::kWides; ++i) {
-    take(work.flow[i] / work.pace * ctas * heaviest(machine, i), fluid::kLocals + i);
+    take(work.flow[i] / work.pace * ctas * heaviest(machine, i), fluid::kFirstWide + i);
   }
   return limit;
 }
@@ -81,13 +85,7 @@ Demand with_memory(const Demand& demand, double factor) {
 DemandFit::DemandFit(const gpu::GpuParams& machine)
     : params_(machine),
       machine_(gpu::fluid_machine(machine, arch::Topology(machine.machine.shape, machine.machine.ugpus),
-                                  machine.machine.clock)) {
-  const memory::CrossbarParams& xbar = machine.xbar;
-  const double ways = 2.0 * (xbar.sm_to_tpc + xbar.tpc_to_cpc + xbar.cpc_to_gpc + xbar.gpc_to_slice);
-  const double hit = machine.sm.memory.l1_latency + ways + machine.l2.tag_latency + machine.l2.data_latency;
-  memory_latency_ = (hit + machine.l2.memory_latency) / machine.machine.clock + machine.hbm.request_latency +
-                    machine.hbm.response_latency;
-}
+                                  machine.machine.clock)) {}
 
 double DemandFit::duration(const arch::KernelShape& kernel, const Demand& demand) const {
   return duration(SoloKernel(params_, kernel), demand);
@@ -123,7 +121,7 @@ DemandFit::Fit DemandFit::fit(const arch::KernelShape& kernel, const Demand& dem
     };
     made.demand.floor_ns = solve(std::max(1.0, demand.floor_ns), std::max(2.0, ns), ns, of_floor);
     const bool nothing = work < 0.01 * ns;
-    if (nothing || made.demand.floor_ns <= std::max(demand.floor_ns, kTrips * memory_latency_)) return made;
+    if (nothing || made.demand.floor_ns <= std::max(demand.floor_ns, kTrips * memory_latency())) return made;
     made = {demand};
   }
   if (whole < ns) {

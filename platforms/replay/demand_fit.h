@@ -39,15 +39,14 @@ class DemandFit {
   // and has a longer floor; or all amounts grow: it does not reach the peak that limits it. `ns`: more than 0.
   Fit fit(const arch::KernelShape& kernel, const arch::Demand& demand, double ns) const;
 
-  // ns of an access to memory that misses the L2, with nobody else under way: of floors.
-  double memory_latency() const { return memory_latency_; }
+  // ns of an access that misses the L2, with nobody else under way: of floors.
+  double memory_latency() const { return machine_.memory_latency / machine_.cycles_per_ns; }
 
  private:
   double duration(const SoloKernel& solo, const arch::Demand& demand) const;
 
   gpu::GpuParams params_;
   fluid::FluidMachine machine_;
-  double memory_latency_ = 0;
 };
 
 // All amounts times a factor; the floor stays.

@@ -143,13 +143,16 @@ void fit_into(arch::KernelShape& shape, const arch::SmLimits& limits) {
   const auto warps = static_cast<std::uint32_t>((shape.block.count() + limits.warp_size - 1) / limits.warp_size);
   const std::uint32_t most = limits.registers / std::max(1U, warps * limits.warp_size);
   shape.registers_per_thread = std::min({shape.registers_per_thread, limits.max_registers_per_thread, most});
+  // They are given in pieces.
+  while (shape.registers_per_thread > 1 && !arch::why_impossible(limits, shape).empty()) --shape.registers_per_thread;
 }
 
 RecordedDemands::RecordedDemands(const Workload& workload, const gpu::GpuParams& machine,
                                  const std::vector<workload::KernelCounters>& counters)
     : workload_(workload),
+      l2_bytes_(l2_of(machine)),
       fit_(machine),
-      demands_(demand::demands_of(workload, l2_of(machine), counters)),
+      demands_(demand::demands_of(workload, l2_bytes_, counters)),
       factors_(workload.ops.size()),
       unexplained_(workload.ops.size(), 0) {
   const std::vector<double> free = free_parts(workload, machine);
@@ -176,6 +179,24 @@ arch::Demand RecordedDemands::demand(std::size_t op, const Factor& factor) const
   arch::Demand its = with_memory(scaled(demands_[op]->estimate.cta, factor.scale), factor.memory);
   if (factor.floor) its.floor_ns = std::max(its.floor_ns, *factor.floor);
   return its;
+}
+
+bool RecordedDemands::l2_differs(const gpu::GpuParams& other) const { return l2_of(other) != l2_bytes_; }
+
+std::vector<std::optional<arch::Demand>> RecordedDemands::demands_on(
+    const gpu::GpuParams& other, const std::vector<workload::KernelCounters>& counters) const {
+  const demand::Demands there = demand::demands_of(workload_, l2_of(other), counters);
+  std::vector<std::optional<arch::Demand>> all(there.size());
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    if (!there[i]) continue;
+    const arch::Demand& amounts = there[i]->estimate.cta;
+    all[i] = fitted(i);
+    // Of what its operator needs from memory there, the part that the recording shows.
+    for (const arch::DemandUnit unit : {arch::DemandUnit::dram_read, arch::DemandUnit::dram_write}) {
+      all[i]->of(unit) = amounts.of(unit) * factors_[i].scale * factors_[i].memory;
+    }
+  }
+  return all;
 }
 
 std::size_t RecordedDemands::limit(std::size_t op) const { return fit_.limit(shape(op), fitted(op)); }

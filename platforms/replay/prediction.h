@@ -46,6 +46,12 @@ class RecordedDemands {
   // CTAs as the demand divides the work among: of a kernel that is recorded without a grid they follow from its work.
   arch::KernelShape shape(std::size_t op) const;
 
+  // Another machine's L2 holds less or more of what the kernels use.
+  bool l2_differs(const gpu::GpuParams& other) const;
+  // By operation: the fitted demand with what has to come from memory there. None: a kernel without a demand.
+  std::vector<std::optional<arch::Demand>> demands_on(const gpu::GpuParams& other,
+                                                      const std::vector<workload::KernelCounters>& counters) const;
+
   // A kernel's demand with such a factor, and how long it takes on the machine alone then, in ns. It has a demand.
   arch::Demand demand(std::size_t op, const Factor& factor) const;
   double duration(std::size_t op, const Factor& factor) const;
@@ -55,6 +61,7 @@ class RecordedDemands {
 
  private:
   const workload::Workload& workload_;
+  double l2_bytes_;
   DemandFit fit_;
   demand::Demands demands_;
   std::vector<Factor> factors_;

@@ -19,6 +19,7 @@
 #include "replay/device_memory.h"
 #include "replay/initial_state.h"
 #include "replay/packet_job.h"
+#include "replay/prediction.h"
 #include "replay/stream_submitter.h"
 #include "replay/tmdq_submitter.h"
 
@@ -74,6 +75,22 @@ void check_launches(const Job& job) {
       "raise gpu.memory, or lower gpu.task.nested.pending_launches, contexts or memory");
 }
 
+// What to do about a kernel of a job that its machine cannot hold.
+std::string remedy_of(const Job& job, const arch::KernelShape& kernel) {
+  if (job.workload->format == "scenario") {
+    return kernel.cluster.any()
+               ? "choose other clusters, or another machine with --gpu; heddle occupancy tells what fits, and heddle show "
+                 "params gpu.cwd and gpu.sm.limits what limits it"
+               : "choose another machine with --gpu, or ask for less: heddle show params gpu.sm.limits tells what there is";
+  }
+  arch::KernelShape clamped = kernel;
+  fit_into(clamped, job.params.sm.limits);
+  clamped.cluster = {};
+  return why_never_fits(job.params, clamped).empty()
+             ? "choose another machine with --gpu, or add --misfits clamp: the kernel then gets what there is"
+             : "choose another machine with --gpu";
+}
+
 void check_kernels(const Job& job) {
   for (const workload::LaunchedKernel& launched : job.workload->launched) {
     const std::string why = why_never_fits(job.params, launched.kernel);
@@ -89,13 +106,7 @@ void check_kernels(const Job& job) {
     if (why.empty()) continue;
     throw InputError(
         fmt::format("kernel '{}' of {} can never run on {}: {}", op.kernel.name, job.workload->name, job.instance, why),
-        op.kernel.cluster.any()
-            ? "choose other clusters, or another machine with --gpu; heddle occupancy tells what fits, and heddle show "
-              "params gpu.cwd and gpu.sm.limits what limits it"
-        : job.workload->format != "scenario"
-            ? "choose another machine with --gpu, or add --misfits clamp: the kernel then gets what there is"
-            : "choose another machine with --gpu, or ask for less: heddle show params gpu.sm.limits tells what there "
-              "is");
+        remedy_of(job, op.kernel));
   }
 }
 
@@ -349,13 +360,22 @@ void end_without_progress(SimulationResult& result, std::string how) {
   result.stopped = std::move(how);
 }
 
+// A whole number of steps of the time resolution, and at least one.
+std::optional<sc_core::sc_time> time_limit(const SimulationOptions& options) {
+  if (options.time_limit_ns <= 0) return std::nullopt;
+  const double most = sc_core::sc_max_time().to_seconds() * 0.99 * 1e9;
+  return std::max(sc_core::sc_time(std::min(options.time_limit_ns, most), sc_core::SC_NS),
+                  sc_core::sc_get_time_resolution());
+}
+
 // Why the run stops here, unfinished; nothing: it goes on.
-std::optional<std::string> stopped_by(const SimulationOptions& options, double seconds, std::uint64_t events) {
-  if (options.time_limit_ns > 0 && sc_core::sc_time_stamp().to_seconds() * 1e9 >= options.time_limit_ns) {
+std::optional<std::string> stopped_by(const SimulationOptions& options, const std::optional<sc_core::sc_time>& limit,
+                                      double seconds, std::uint64_t events) {
+  if (limit && sc_core::sc_time_stamp() >= *limit) {
     return fmt::format("after {} us of simulated time (run.time_limit)", options.time_limit_ns / 1e3);
   }
   if (options.event_limit > 0 && events >= options.event_limit) {
-    return fmt::format("after {} events (run.event_limit)", events);
+    return fmt::format("after {} events (run.event_limit = {})", events, options.event_limit);
   }
   if (options.wall_limit_s > 0 && seconds >= options.wall_limit_s) {
     return fmt::format("after {} s of this computer's time (run.wall_limit)", options.wall_limit_s);
@@ -371,6 +391,7 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
   Slices slices;
   Watched watched(machines);
   ProgressWatch watch(options.limits, watched);
+  const std::optional<sc_core::sc_time> limit = time_limit(options);
   const auto begin = std::chrono::steady_clock::now();
   auto shown = begin;
   std::uint64_t events = 0;
@@ -380,9 +401,8 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
     }
     sc_core::sc_time step = std::max(slices.next(), sc_core::sc_time_to_pending_activity());
     sc_core::sc_starvation_policy end = sc_core::SC_EXIT_ON_STARVATION;
-    if (options.time_limit_ns > 0) {
-      const sc_core::sc_time limit(options.time_limit_ns, sc_core::SC_NS);
-      const sc_core::sc_time left = limit - std::min(limit, sc_core::sc_time_stamp());
+    if (limit) {
+      const sc_core::sc_time left = *limit - std::min(*limit, sc_core::sc_time_stamp());
       if (left < step) std::tie(step, end) = std::pair(left, sc_core::SC_RUN_TO_TIME);
     }
     if (step > sc_core::SC_ZERO_TIME) sc_core::sc_start(step, end);
@@ -408,7 +428,8 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
                         millions(watch.idle(sight))));
     }
     if (finished(machines)) return;
-    if (std::optional<std::string> why = stopped_by(options, seconds_since(begin), events)) {
+    const double seconds = seconds_since(options.wall_begin.value_or(begin));
+    if (std::optional<std::string> why = stopped_by(options, limit, seconds, events)) {
       result.partial = true;
       result.stopped = std::move(*why);
       return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -47,9 +48,10 @@ struct SimulationOptions {
   std::uint64_t seed = 1;
   ProgressLimits limits;
   // Where the run is stopped, its results partial; 0: nowhere.
-  double wall_limit_s = 0;        // of this computer's time
+  double wall_limit_s = 0;        // of this computer's time, since `wall_begin`
+  std::optional<std::chrono::steady_clock::time_point> wall_begin;  // none: since this simulation begins
   double time_limit_ns = 0;       // of simulated time
-  std::uint64_t event_limit = 0;  // events of the model: looked at now and then, so that some more are executed
+  std::uint64_t event_limit = 0;  // events of the model: looked at now and then, so that some thousands more are executed
   // Called now and then: a reason to stop, or nothing.
   std::function<std::optional<std::string>()> interrupted;
   // Called once the machines are built, before anything runs. What it throws ends the simulation.

@@ -334,6 +334,11 @@ std::shared_ptr<const arch::Demand> read_demand(const MapReader& kernel, const s
     demand.of(unit) = read(arch::demand_name(unit), arch::counts_bytes(unit));
   }
   demand.bulk_read = read("bulk_read", true);
+  demand.in_flight = read("in_flight", true);
+  if (map.has("stages")) {
+    demand.stages = map.number<double>("stages", {Unit::count, 1, 1024});
+    if (!map.has("in_flight")) map.fail("stages", "they are parts of in_flight, which is not given");
+  }
   if (map.has("floor")) {
     demand.floor_ns =
         map.number<double>("floor", {Unit::ns, 0, static_cast<double>(kMaxScenarioTime)}, BareNumber::refused);
@@ -344,6 +349,7 @@ std::shared_ptr<const arch::Demand> read_demand(const MapReader& kernel, const s
   const double reads = demand.of(arch::DemandUnit::l2_read);
   part("dram_read", demand.of(arch::DemandUnit::dram_read), "l2_read", reads);
   part("bulk_read", demand.bulk_read, "l2_read", reads);
+  part("in_flight", demand.in_flight, "l2_read", reads);
   part("dram_write", demand.of(arch::DemandUnit::dram_write), "l2_write", demand.of(arch::DemandUnit::l2_write));
   return std::make_shared<arch::Demand>(demand);
 }

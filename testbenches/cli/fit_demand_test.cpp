@@ -1,5 +1,8 @@
 // Recordings whose kernels demand what their operators say, or what a profiler counted.
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include "cli/program.h"
 
@@ -62,6 +65,7 @@ TEST_CASE("a what-if says what it leans on, and what cannot matter", "[cli]") {
   CHECK(contains(with.out, "memory 1, L2 1, crossbar 1"));
   CHECK(contains(with.out, "gpu.sm.issue.tensor_flops: no kernel of the recording is known to ask for it"));
   CHECK_FALSE(contains(with.out, "pin_rate: no kernel"));
+  CHECK(contains(with.out, "from others and what they demand"));
   const Finished without = heddle_in(dir, {"run", "t.json", "--set", "gpu.hbm.pin_rate=3"});
   REQUIRE(without.status == 0);
   CHECK(contains(without.out, "gpu.hbm.pin_rate: CTAs run for fitted durations (--fit demand lets them share"));
@@ -86,6 +90,84 @@ TEST_CASE("what a profiler counted comes before what operators say", "[cli]") {
   const Finished none = heddle_in(dir, {"run", "t.json", "--fit", "demand", "--counters", "t.json"});
   CHECK(none.status == 2);
   CHECK(contains(none.err, "t.json:1"));
+}
+
+TEST_CASE("what comes from memory follows from the size of another machine's L2", "[cli]") {
+  const TempDir dir;
+  std::string text =
+      R"~({"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}], "traceEvents": [)~";
+  // The second reads what the first has written: 8 MiB each.
+  for (const int i : {0, 1}) {
+    text += R"~({"ph": "X", "cat": "cpu_op", "name": "aten::neg", "pid": 1, "tid": 1, "ts": )~" +
+            std::to_string(10 * i) + R"~(, "dur": 9.0, "args": {"External id": )~" + std::to_string(5 + i) +
+            R"~(, "Input Dims": [[4194304]], "Input type": ["c10::Half"], "Input Strides": [[1]]}},)~" +
+            R"~({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": )~" +
+            std::to_string(10 * i + 1) + R"~(, "dur": 4.0, "args": {"correlation": )~" + std::to_string(i + 1) +
+            R"~(, "External id": )~" + std::to_string(5 + i) + R"~(}},)~" +
+            R"~({"ph": "X", "cat": "kernel", "name": "negate", "pid": 0, "tid": 7, "ts": )~" +
+            std::to_string(20 * i + 8) + R"~(, "dur": )~" + std::to_string(i == 0 ? 8 : 4) +
+            R"~(, "args": {"device": 0, "stream": 7, "correlation": )~" + std::to_string(i + 1) +
+            R"~(, "grid": [2112, 1, 1], "block": [256, 1, 1], "registers per thread": 32, "shared memory": 0}})~" +
+            (i == 0 ? "," : "]}");
+  }
+  dir.write("t.json", text);
+  const Results same = run_well(dir, {"t.json", "--fit", "demand"}, "same");
+  const Results small = run_well(dir, {"t.json", "--fit", "demand", "--set", "gpu.l2.bytes=5 MiB"}, "small");
+  CHECK(same.stat("gpu0.demand.amount.dram_read") ==
+        Approx(0.5 * small.stat("gpu0.demand.amount.dram_read")).epsilon(0.7));
+  CHECK(same.stat("gpu0.demand.amount.dram_read") < small.stat("gpu0.demand.amount.dram_read"));
+  CHECK(kernel_us(small, 0) == Approx(kernel_us(same, 0)).epsilon(0.1));
+  CHECK(kernel_us(small, 1) > 1.5 * kernel_us(same, 1));
+}
+
+TEST_CASE("baselines are kept, and taken only for what they are of", "[cli]") {
+  namespace fs = std::filesystem;
+  const TempDir dir;
+  dir.write("t.json", recording());
+  const std::vector<std::string> what_if = {"t.json", "--set", "gpu.cwd.gpc_distance=100"};
+  const auto kept = [&](std::vector<std::string> more, const std::string& out) {
+    more.insert(more.begin(), what_if.begin(), what_if.end());
+    more.insert(more.end(), {"--keep-baselines", "kept"});
+    return read_file(run_well(dir, more, out).file("stats.json"));
+  };
+  const auto files = [&dir] {
+    std::vector<std::string> all;
+    for (const fs::directory_entry& its : fs::directory_iterator(dir.file("kept"))) all.push_back(its.path().string());
+    return all;
+  };
+  const std::string without = read_file(run_well(dir, what_if, "without").file("stats.json"));
+  CHECK(kept({}, "first") == without);
+  REQUIRE(files().size() == 1);
+  CHECK(kept({}, "second") == without);
+  const std::string file = files()[0];
+  const std::string text = read_file(file);
+
+  // It is what was kept that the comparison stands on.
+  const std::size_t last = text.rfind("0x");
+  const auto write = [&file](const std::string& what) { std::ofstream(file, std::ios::binary) << what; };
+  write(text.substr(0, last) + "0x1.8p+20\nend\n");
+  CHECK(kept({}, "changed") != without);
+  // What is cut short, or of another key, is simulated again.
+  for (const std::string& wrong : {text.substr(0, text.size() - 3), "X" + text, text + "more", std::string()}) {
+    write(wrong);
+    CHECK(kept({}, "again") == without);
+    CHECK(read_file(file) == text);
+  }
+  // Other machines, options and seeds have their own; the machine of the what-if makes no difference.
+  kept({"--seed", "7"}, "seed");
+  CHECK(files().size() == 2);
+  kept({"--fit", "signature"}, "fit");
+  CHECK(files().size() == 3);
+  kept({"--set", "gpu.cwd.gpc_distance=50"}, "other");
+  CHECK(files().size() == 3);
+  kept({"--pace", "asap"}, "asap");
+  CHECK(files().size() == 4);
+  dir.write("t.json", recording() + " ");
+  kept({}, "bytes");
+  CHECK(files().size() == 5);
+  const Finished both = heddle_in(dir, {"run", "t.json", "--keep-baselines", "kept", "--no-baseline"});
+  CHECK(both.status == 2);
+  CHECK(contains(both.err, "--no-baseline"));
 }
 
 }  // namespace cli_fit_demand_test

@@ -29,6 +29,8 @@ FluidMachine round_machine(std::uint32_t gpcs, std::uint32_t sms) {
   machine.sm_write = 50;
   machine.gpcs.assign(gpcs, {80, 80, 0});
   machine.pools.assign(1, {1000, 1000, 120});
+  machine.requests = machine.bulk_requests = 1e6;
+  machine.l2_latency = machine.memory_latency = machine.write_latency = 1;
   for (std::uint32_t gpc = 0; gpc < gpcs; ++gpc) machine.gpc_of.insert(machine.gpc_of.end(), sms, gpc);
   return machine;
 }
@@ -91,56 +93,63 @@ class Runner {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> slots_;
 };
 
-// Written from the definition: what a CTA needs of every single resource of the machine, per part of its work.
+// Written from the definition, CTA by CTA: what each has in flight, what it needs of its SM and of the machine, and
+// queues that are found by bisection.
 class Oracle {
  public:
-  explicit Oracle(const FluidMachine& machine) : machine_(machine) {}
+  explicit Oracle(const FluidMachine& machine) : machine_(machine) {
+    for (std::size_t gpc = 0; gpc < machine.gpcs.size(); ++gpc) {
+      queues_.push_back({machine.gpcs[gpc].read, 0});
+      queues_.push_back({machine.gpcs[gpc].write, 0});
+    }
+    for (const FluidMachine::Pool& pool : machine.pools) {
+      queues_.push_back({pool.l2_read, 0});
+      queues_.push_back({pool.l2_write, 0});
+      queues_.push_back({pool.dram, 0});
+    }
+  }
 
-  void enter(std::uint32_t sm, const Demand& demand, std::uint32_t id, double left) {
+  void enter(std::uint32_t sm, std::uint32_t kernel, const Demand& demand, std::uint32_t id, double left) {
     Cta cta;
     cta.id = id;
+    cta.sm = sm;
+    cta.kernel = kernel;
     cta.left = left;
-    const auto need = [&](std::string resource, double amount) {
-      if (amount > 0) cta.needs[resource] += amount;
-    };
-    const std::string own = "sm" + std::to_string(sm);
-    const std::string gpc = "gpc" + std::to_string(machine_.gpc_of[sm]);
-    const std::string pool = "pool" + std::to_string(machine_.gpcs[machine_.gpc_of[sm]].pool);
-    double cycles = std::max(1.0, demand.floor_ns * machine_.cycles_per_ns);
-    const auto local = [&](const std::string& name, double amount, double peak) {
-      if (amount <= 0) return;
-      need(own + name, amount / peak);
-      alone_[own + name] += amount / peak;
-    };
-    alone_.clear();
-    for (const DemandUnit unit :
-         {DemandUnit::tensor_f16, DemandUnit::tensor_tf32, DemandUnit::tensor_f8, DemandUnit::tensor_f64}) {
-      local(" tensor", demand.of(unit), machine_.sm[static_cast<std::size_t>(unit)]);
-    }
-    for (const DemandUnit unit :
-         {DemandUnit::fp32, DemandUnit::fp64, DemandUnit::int32, DemandUnit::sfu, DemandUnit::shared}) {
-      local(std::string(" ") + arch::demand_name(unit), demand.of(unit), machine_.sm[static_cast<std::size_t>(unit)]);
-    }
+    cta.demand = demand;
+    const std::uint32_t gpc = machine_.gpc_of[sm];
+    const std::size_t pool = 2 * machine_.gpcs.size() + 3 * machine_.gpcs[gpc].pool;
     const double read = demand.of(DemandUnit::l2_read);
     const double write = demand.of(DemandUnit::l2_write);
-    local(" in", read + machine_.header * write, machine_.sm_read);
-    local(" l1", read - demand.bulk_read, machine_.l1_read);
-    local(" out", write + machine_.header * (read + write), machine_.sm_write);
-    for (const auto& [name, time] : alone_) cycles = std::max(cycles, time);
-    need(gpc + " in", (read + machine_.header * write) / machine_.gpcs[machine_.gpc_of[sm]].read);
-    need(gpc + " out", (write + machine_.header * (read + write)) / machine_.gpcs[machine_.gpc_of[sm]].write);
-    const FluidMachine::Pool& its = machine_.pools[machine_.gpcs[machine_.gpc_of[sm]].pool];
-    need(pool + " read", read / its.l2_read);
-    need(pool + " write", write / its.l2_write);
-    need(pool + " bus",
-         (demand.of(DemandUnit::dram_read) + machine_.write_cost * demand.of(DemandUnit::dram_write)) / its.dram);
-    cta.pace = 1 / cycles;
+    const auto own = [&cta](double amount, double peak) { cta.own.push_back(amount > 0 ? amount / peak : 0); };
+    double tensor = 0;
+    for (const DemandUnit unit :
+         {DemandUnit::tensor_f16, DemandUnit::tensor_tf32, DemandUnit::tensor_f8, DemandUnit::tensor_f64}) {
+      tensor += demand.of(unit) / machine_.sm[static_cast<std::size_t>(unit)];
+    }
+    own(tensor, 1);
+    for (const DemandUnit unit :
+         {DemandUnit::fp32, DemandUnit::fp64, DemandUnit::int32, DemandUnit::sfu, DemandUnit::shared}) {
+      own(demand.of(unit), machine_.sm[static_cast<std::size_t>(unit)]);
+    }
+    own(read + machine_.header * write, machine_.sm_read);
+    own(read - demand.bulk_read, machine_.l1_read);
+    own(write + machine_.header * (read + write), machine_.sm_write);
+    cta.bytes = {
+        {2 * gpc, read + machine_.header * write},
+        {2 * gpc + 1, write + machine_.header * (read + write)},
+        {pool, read},
+        {pool + 1, write},
+        {pool + 2, demand.of(DemandUnit::dram_read) + machine_.write_cost * demand.of(DemandUnit::dram_write)}};
+    cta.alone = floor_of(cta);
+    for (const double its : cta.own) cta.alone = std::max(cta.alone, its);
+    cta.alone = std::max(
+        {cta.alone, held(cta, 0, 0, false) / machine_.requests, held(cta, 0, 0, true) / machine_.bulk_requests});
     ctas_.push_back(cta);
     share();
   }
   double leave(std::uint32_t id) {
     const auto cta = std::find_if(ctas_.begin(), ctas_.end(), [id](const Cta& its) { return its.id == id; });
-    const double left = cta->left;
+    const double left = std::min(1.0, cta->left);
     ctas_.erase(cta);
     share();
     return left;
@@ -172,49 +181,163 @@ class Oracle {
  private:
   struct Cta {
     std::uint32_t id = 0;
+    std::uint32_t sm = 0;
+    std::uint32_t kernel = 0;
     double left = 1;
-    double pace = 1;
     double rate = 0;
-    std::map<std::string, double> needs;  // part of the resource, per part of the work and cycle
+    double alone = 1;  // cycles
+    Demand demand;
+    std::vector<double> own;                            // cycles of each resource of its SM
+    std::vector<std::pair<std::size_t, double>> bytes;  // of machine-wide ones
   };
+  struct Queue {
+    double capacity = 0;
+    double delay = 0;
+  };
+  double floor_of(const Cta& cta) const { return std::max(1.0, cta.demand.floor_ns * machine_.cycles_per_ns); }
+  double read_wait(const Cta& cta) const {
+    double wait = queues_[cta.bytes[0].first].delay + queues_[cta.bytes[1].first].delay;
+    wait += queues_[cta.bytes[2].first].delay;
+    return wait + (cta.demand.of(DemandUnit::dram_read) > 0 ? queues_[cta.bytes[4].first].delay : 0);
+  }
+  double write_wait(const Cta& cta) const {
+    double wait = queues_[cta.bytes[0].first].delay + queues_[cta.bytes[1].first].delay;
+    wait += queues_[cta.bytes[3].first].delay;
+    const double written = cta.demand.of(DemandUnit::dram_write);
+    if (written <= 0) return wait;
+    const double drains = machine_.write_buffers * cta.bytes[4].second / (written * machine_.pools[0].dram);
+    return wait + std::max(0.0, queues_[cta.bytes[4].first].delay - drains);
+  }
+  double latency(const Cta& cta) const {
+    return cta.demand.of(DemandUnit::dram_read) > 0 ? machine_.memory_latency : machine_.l2_latency;
+  }
+  // Bytes times cycles, by the requests of one CTA.
+  double held(const Cta& cta, double read, double write, bool bulk) const {
+    const double bulks = cta.demand.bulk_read;
+    if (bulk) return bulks * (latency(cta) + machine_.bulk_latency + read);
+    return (cta.demand.of(DemandUnit::l2_read) - bulks) * (latency(cta) + read) +
+           cta.demand.of(DemandUnit::l2_write) * (machine_.write_latency + write);
+  }
+  // Floor, and what trips take longer than on an empty machine.
+  double waits(const Cta& cta) const {
+    const Demand& demand = cta.demand;
+    const bool reads = demand.of(DemandUnit::l2_read) > 0;
+    const double extra = demand.bulk_read > 0 ? machine_.bulk_latency : 0;
+    const double trip = (reads ? latency(cta) : machine_.write_latency) + extra;
+    const double longer = reads ? read_wait(cta) : write_wait(cta);
+    const double floor = floor_of(cta);
+    if (demand.in_flight <= 0 || !reads) return floor + std::max(1.0, floor / trip) * longer;
+    const double trips = std::max(1.0, demand.of(DemandUnit::l2_read) / demand.in_flight);
+    const double use = floor / (trips * demand.stages);
+    const double slack = std::max(0.0, (demand.stages - 1) * use - trip);
+    return floor + trips * std::max(0.0, longer - slack);
+  }
   void go_to(Cycle when) {
     for (Cta& cta : ctas_) cta.left -= cta.rate * static_cast<double>(when - now);
     now = when;
   }
-  // All are raised together; whoever uses something that is used up stays behind.
-  void share() {
-    std::set<std::size_t> open;
-    for (std::size_t i = 0; i < ctas_.size(); ++i) open.insert(i);
-    double part = 0;
+  double flow(std::size_t queue) const {
+    double sum = 0;
+    for (const Cta& cta : ctas_) {
+      for (const auto& [which, bytes] : cta.bytes) sum += which == queue ? bytes * cta.rate : 0;
+    }
+    return sum;
+  }
+  // All CTAs of an SM are raised together; whoever uses something that is used up stays behind.
+  void fill(std::uint32_t sm) {
+    std::vector<Cta*> open;
+    for (Cta& cta : ctas_) {
+      if (cta.sm == sm) open.push_back(&cta);
+    }
+    const std::vector<Cta*> all = open;
+    if (all.empty()) return;
+    std::vector<double> used(all[0]->own.size(), 0);
+    std::map<const Cta*, double> cap;
+    for (const Cta* cta : all) cap[cta] = std::min(1.0, cta->alone / waits(*cta));
     while (!open.empty()) {
-      std::map<std::string, double> used;
-      std::map<std::string, double> slopes;
-      for (std::size_t i = 0; i < ctas_.size(); ++i) {
-        for (const auto& [name, need] : ctas_[i].needs) {
-          if (open.count(i) > 0) {
-            slopes[name] += need * ctas_[i].pace;
-          } else {
-            used[name] += need * ctas_[i].rate;
-          }
+      double part = 1;
+      std::vector<double> slopes(used.size(), 0);
+      for (const Cta* cta : open) {
+        part = std::min(part, cap[cta]);
+        for (std::size_t i = 0; i < used.size(); ++i) slopes[i] += cta->own[i] / cta->alone;
+      }
+      for (std::size_t i = 0; i < used.size(); ++i) {
+        if (slopes[i] > 1e-12) part = std::min(part, std::max(0.0, 1 - used[i]) / slopes[i]);
+      }
+      std::vector<Cta*> still;
+      std::vector<double> taken(used.size(), 0);
+      for (Cta* cta : open) {
+        bool full = cap[cta] <= part;
+        for (std::size_t i = 0; i < used.size(); ++i) {
+          full |= cta->own[i] > 0 && used[i] + slopes[i] * part >= 1 - 1e-9;
+        }
+        if (!full) {
+          still.push_back(cta);
+          continue;
+        }
+        cta->rate = part / cta->alone;
+        for (std::size_t i = 0; i < used.size(); ++i) taken[i] += cta->own[i] * cta->rate;
+      }
+      for (std::size_t i = 0; i < used.size(); ++i) used[i] += taken[i];
+      open = still;
+    }
+    places(all);
+  }
+  // Kernels by the age of their oldest CTAs, which is the order of `ctas`.
+  void places(const std::vector<Cta*>& ctas) {
+    std::vector<std::uint32_t> kernels;
+    for (const Cta* cta : ctas) {
+      if (std::find(kernels.begin(), kernels.end(), cta->kernel) == kernels.end()) kernels.push_back(cta->kernel);
+    }
+    double room[2] = {machine_.requests, machine_.bulk_requests};
+    for (const std::uint32_t kernel : kernels) {
+      double want[2] = {0, 0};
+      for (const Cta* cta : ctas) {
+        if (cta->kernel != kernel) continue;
+        for (const bool bulk : {false, true}) {
+          want[bulk ? 1 : 0] += held(*cta, read_wait(*cta), write_wait(*cta), bulk) * cta->rate;
         }
       }
-      double next = 1;
-      for (const auto& [name, slope] : slopes) next = std::min(next, (1 - used[name]) / slope);
-      part = std::max(part, next);
-      std::set<std::size_t> closed;
-      for (const std::size_t i : open) {
-        ctas_[i].rate = part * ctas_[i].pace;
-        bool full = part >= 1;
-        for (const auto& [name, need] : ctas_[i].needs) full |= used[name] + slopes[name] * part >= 1 - 1e-9;
-        if (full) closed.insert(i);
+      double part = 1;
+      for (std::size_t i = 0; i < 2; ++i) part = want[i] > 0 ? std::min(part, room[i] / want[i]) : part;
+      for (std::size_t i = 0; i < 2; ++i) room[i] = std::max(0.0, room[i] - want[i] * part);
+      for (Cta* cta : ctas) {
+        if (cta->kernel == kernel) cta->rate *= part;
       }
-      for (const std::size_t i : closed) open.erase(i);
+    }
+  }
+  double flow_with(std::size_t queue, double delay) {
+    queues_[queue].delay = delay;
+    for (std::uint32_t sm = 0; sm < machine_.gpc_of.size(); ++sm) fill(sm);
+    return flow(queue);
+  }
+  void share() {
+    for (Queue& queue : queues_) queue.delay = 0;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t i = 0; i < queues_.size(); ++i) {
+        const double before = queues_[i].delay;
+        const double capacity = queues_[i].capacity;
+        const double now_flows = flow_with(i, before);
+        if (std::abs(now_flows / capacity - 1) < 1e-9 || (before <= 0 && now_flows <= capacity)) continue;
+        double low = 0;
+        double high = 1;
+        while (flow_with(i, high) > capacity) high *= 2;
+        if (flow_with(i, 0) <= capacity) high = 0;
+        while (high - low > 1e-13 * high) {
+          const double middle = (low + high) / 2;
+          if (middle <= low || middle >= high) break;
+          (flow_with(i, middle) > capacity ? low : high) = middle;
+        }
+        flow_with(i, high);
+        changed |= std::abs(high - before) > 1e-9 * std::max(1.0, before);
+      }
     }
   }
 
   const FluidMachine& machine_;
-  std::vector<Cta> ctas_;
-  std::map<std::string, double> alone_;
+  std::vector<Queue> queues_;  // of each GPC: read, write; then of each pool: read, write, memory
+  std::vector<Cta> ctas_;      // in the order in which they came
 };
 
 FluidMachine random_machine(Random& random) {
@@ -226,15 +349,24 @@ FluidMachine random_machine(Random& random) {
   machine.header = random.below(2) == 0 ? 0 : 0.25;
   machine.write_cost = random.below(2) == 0 ? 1 : 1.2;
   machine.cycles_per_ns = 1.5;
+  machine.requests = random.between(1000, 100'000);
+  machine.bulk_requests = random.between(1000, 100'000);
+  machine.l2_latency = random.between(1, 500);
+  machine.memory_latency = machine.l2_latency + random.between(1, 500);
+  machine.write_latency = random.between(1, 500);
+  machine.bulk_latency = random.between(0, 100);
+  machine.write_buffers = random.between(0, 100'000);
   const std::uint32_t pools = random.between(1, 2);
   const std::uint32_t gpcs = pools * random.between(1, 2);
+  // No two links alike: where two in a row carry the same, it is open before which of them the queue stands.
+  const auto rate = [&random](std::uint32_t least, std::uint32_t most) {
+    return random.between(least, most) + random.between(1, 999'999) / 1e6;
+  };
   for (std::uint32_t pool = 0; pool < pools; ++pool) {
-    machine.pools.push_back({static_cast<double>(random.between(50, 400)), static_cast<double>(random.between(50, 400)),
-                             static_cast<double>(random.between(30, 300))});
+    machine.pools.push_back({rate(50, 400), rate(50, 400), rate(30, 300), 1});
   }
   for (std::uint32_t gpc = 0; gpc < gpcs; ++gpc) {
-    machine.gpcs.push_back(
-        {static_cast<double>(random.between(40, 200)), static_cast<double>(random.between(40, 200)), gpc % pools});
+    machine.gpcs.push_back({rate(40, 200), rate(40, 200), gpc % pools});
     const std::uint32_t sms = random.between(1, 4);
     machine.gpc_of.insert(machine.gpc_of.end(), sms, gpc);
   }
@@ -252,6 +384,8 @@ Demand random_demand(Random& random) {
   if (random.below(2) == 0) demand.of(DemandUnit::dram_read) = demand.of(DemandUnit::l2_read) / random.between(1, 4);
   if (random.below(2) == 0) demand.of(DemandUnit::dram_write) = demand.of(DemandUnit::l2_write) / random.between(1, 4);
   if (random.below(2) == 0) demand.floor_ns = random.between(1, 2000);
+  if (random.below(2) == 0) demand.in_flight = demand.of(DemandUnit::l2_read) / random.between(1, 20);
+  if (random.below(2) == 0) demand.stages = random.between(1, 4);
   return demand;
 }
 
@@ -313,7 +447,7 @@ TEST_CASE("what one cannot use is the others'", "[fluid][FLU-02]") {
   runner.enter(0, fast, 0);
   runner.enter(2, fast, 1);
   runner.enter(1, slow, 2);
-  // Filled alike: 40 p + 40 p + 10 p = 60.
+  // Each trip waits alike, and each has trips for all of its work: 40 p + 40 p + 10 p = 60.
   CHECK(runner.core.use(0, Resource::dram) == Approx(1));
   runner.run_until(kNever);
   CHECK(runner.ends.at(2) == 150);  // at two thirds of its pace
@@ -342,10 +476,120 @@ TEST_CASE("a demand of units that a machine lacks is refused", "[fluid][FLU-01]"
   CHECK_THROWS_WITH(core.add_kernel(demand_of({{DemandUnit::tensor_f64, 1}})), Catch::Contains("tensor_f64"));
 }
 
+TEST_CASE("a resource that is used up is shared by what each has in flight", "[fluid][FLU-02]") {
+  // Each of both moves 8000 bytes of memory in 200 cycles alone; one asks for 1000 at a time, the other for 4000.
+  FluidMachine machine = round_machine(2, 1);
+  machine.memory_latency = 25;
+  machine.pools[0] = {1000, 1000, 50, 1};
+  Runner runner(machine);
+  const auto reads = [](double in_flight, double floor) {
+    Demand demand = demand_of({{DemandUnit::l2_read, 8000}, {DemandUnit::dram_read, 8000}}, floor);
+    demand.bulk_read = 8000;
+    demand.in_flight = in_flight;
+    return demand;
+  };
+  const std::uint32_t often = runner.core.add_kernel(reads(1000, 200));
+  const std::uint32_t rarely = runner.core.add_kernel(reads(4000, 200));
+  runner.enter(0, often, 0);
+  runner.enter(1, rarely, 1);
+  // 8000 / (200 + 8 d) + 8000 / (200 + 2 d) = 50
+  const double delay = runner.core.delay(0, Resource::dram);
+  CHECK(8000 / (200 + 8 * delay) + 8000 / (200 + 2 * delay) == Approx(50));
+  runner.run_until(kNever);
+  CHECK(runner.ends.at(1) == static_cast<Cycle>(std::ceil(200 + 2 * delay)));
+}
+
+TEST_CASE("what asks ahead is late for nothing until its stages run dry", "[fluid][FLU-07]") {
+  // Four trips of 2000 bytes in two stages; using a stage takes 100 cycles, and a trip 25.
+  FluidMachine machine = round_machine(3, 1);
+  machine.memory_latency = 25;
+  machine.pools[0] = {1000, 1000, 70, 1};
+  Runner runner(machine);
+  Demand ahead = demand_of({{DemandUnit::l2_read, 8000}, {DemandUnit::dram_read, 8000}}, 800);
+  ahead.bulk_read = 8000;
+  ahead.in_flight = 2000;
+  ahead.stages = 2;
+  Demand other = demand_of({{DemandUnit::l2_read, 80'000}, {DemandUnit::dram_read, 80'000}}, 2000);
+  other.bulk_read = 80'000;
+  other.in_flight = 1000;  // 80 trips of 25 cycles
+  runner.enter(0, runner.core.add_kernel(ahead), 0);
+  const std::uint32_t neighbour = runner.core.add_kernel(other);
+  runner.enter(1, neighbour, 1);
+  runner.enter(2, neighbour, 2);
+  // 10 + 80'000 / (2000 + 80 d) * 2 = 70: a queue of some cycles, less than the 75 that it has to spare.
+  CHECK(runner.core.delay(0, Resource::dram) == Approx((160'000.0 / 60 - 2000) / 80));
+  runner.run_until(800);
+  CHECK(runner.ends.at(0) == 800);
+}
+
+TEST_CASE("requests hold their places for as long as answers take, and older CTAs have theirs first",
+          "[fluid][FLU-08]") {
+  // A CTA has 1000 bytes under way at all times, and the SM places for 1500: the second one has half of its pace.
+  for (const bool oldest_first : {true, false}) {
+    FluidMachine machine = round_machine(1, 1);
+    machine.gpcs[0] = {1000, 1000, 0};
+    machine.memory_latency = 100;
+    machine.requests = 1500;
+    machine.oldest_first = oldest_first;
+    machine.pools[0] = {1000, 1000, 1000, 1};
+    Runner runner(machine);
+    Demand loads = demand_of({{DemandUnit::l2_read, 10'000}, {DemandUnit::dram_read, 10'000}}, 1000);
+    loads.in_flight = 1000;
+    const std::uint32_t first = runner.core.add_kernel(loads);
+    const std::uint32_t second = runner.core.add_kernel(loads);
+    runner.enter(0, second, 0);
+    runner.enter(0, first, 1);
+    CHECK(runner.core.held()[static_cast<std::size_t>(Resource::requests)] == (oldest_first ? 1 : 2));
+    runner.run_until(kNever);
+    CHECK(runner.ends.at(0) == (oldest_first ? 1000 : 1334));
+    CHECK(runner.ends.at(1) == (oldest_first ? 1500 : 1334));
+  }
+}
+
+TEST_CASE("the last line of a stage waits longer than the mean, by the law of the largest of many", "[fluid][FLU-07]") {
+  FluidMachine machine = round_machine(1, 1);
+  machine.memory_latency = 25;
+  machine.pools[0] = {1000, 1000, 1280, 100};  // a line takes its channel ten cycles
+  Demand tiles = demand_of({{DemandUnit::l2_read, 128'000}, {DemandUnit::dram_read, 128'000}}, 100);
+  tiles.bulk_read = 128'000;
+  tiles.in_flight = 6400;  // 50 lines
+  fluid::Delays delays{};
+  delays[fluid::wide_of(Resource::dram)] = 1000;  // a hundred lines on the mean: ten more or fewer
+  const double later = std::sqrt(2 * std::log(50.0)) * 10 * 10;
+  CHECK(work_of(tiles, machine).waiting(delays).read == Approx(1000 + later));
+  tiles.bulk_read = 0;
+  CHECK(work_of(tiles, machine).waiting(delays).read == Approx(1000));
+}
+
+TEST_CASE("the first CTAs of a kernel on an SM wait for its constants, where there is a queue", "[fluid][FLU-07]") {
+  FluidMachine machine = round_machine(2, 1);
+  machine.memory_latency = 100;
+  machine.begin_trips = 1;
+  machine.pools[0] = {1000, 1000, 50, 1};
+  Runner runner(machine);
+  Demand loads = demand_of({{DemandUnit::l2_read, 80'000}, {DemandUnit::dram_read, 80'000}}, 2000);
+  loads.bulk_read = 80'000;
+  loads.in_flight = 4000;
+  const std::uint32_t kernel = runner.core.add_kernel(loads);
+  const std::uint32_t little =
+      runner.core.add_kernel(demand_of({{DemandUnit::l2_read, 1}, {DemandUnit::dram_read, 1}}, 500));
+  runner.enter(0, kernel, 0);
+  runner.enter(1, kernel, 1);
+  const double delay = runner.core.delay(0, Resource::dram);
+  REQUIRE(delay > 10);
+  runner.enter(0, little, 2);
+  runner.run_until(450);
+  runner.enter(0, little, 3);  // its SM has them
+  runner.run_until(1500);
+  const double cycles = 500 + 5 * delay;
+  CHECK(static_cast<double>(runner.ends.at(2)) == Approx(cycles + delay).epsilon(0.01));
+  CHECK(static_cast<double>(runner.ends.at(3)) == Approx(450 + cycles).epsilon(0.01));
+}
+
 TEST_CASE("random CTAs end when a brute-force model says", "[fluid][FLU-02][FLU-03]") {
   std::uint64_t compared = 0;
   std::uint64_t wide = 0;
-  for (const std::uint64_t seed : seeds(long_tests() ? 20'000 : 2000)) {
+  for (const std::uint64_t seed : seeds(long_tests() ? 5000 : 400)) {
     CAPTURE(seed);
     Random random(seed);
     const FluidMachine machine = random_machine(random);
@@ -375,8 +619,9 @@ TEST_CASE("random CTAs end when a brute-force model says", "[fluid][FLU-02][FLU-
       const auto sm = random.below(machine.gpc_of.size());
       const auto kernel = random.below(demands.size());
       const double left = random.below(3) == 0 ? random.between(1, 99) / 100.0 : 1;
+      oracle.now = runner.now;
       runner.enter(sm, kernel, id, left);
-      oracle.enter(sm, demands[kernel], id, left);
+      oracle.enter(sm, kernel, demands[kernel], id, left);
     }
     runner.run_until(kNever);
     oracle.run_until(kNever);
@@ -391,8 +636,8 @@ TEST_CASE("random CTAs end when a brute-force model says", "[fluid][FLU-02][FLU-
     wide += runner.core.solved() > 0 ? 1 : 0;
     REQUIRE(runner.core.resident() == 0);
   }
-  CHECK(compared > 10'000);
-  CHECK(wide > 500);  // cases in which something machine-wide was used up
+  CHECK(compared > 3000);
+  CHECK(wide > 100);  // cases in which something machine-wide was used up
 }
 
 TEST_CASE("with a tolerance, shares are found more rarely, and ends stay near", "[fluid][FLU-04]") {

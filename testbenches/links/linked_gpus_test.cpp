@@ -91,7 +91,7 @@ constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::fast, TimingMode::l
 }  // namespace
 
 TEST_CASE("programs read, write and add to the memory of another GPU", "[links][LNK-01][LNK-04]") {
-  const std::string text = R"(
+  const std::string text = R"yaml(
 heddle: 1
 name: neighbours
 gpus: [small, small]
@@ -128,7 +128,7 @@ streams: [{name: a, gpu: 0}, {name: b, gpu: 0}]
 submit:
   - {kernel: send, stream: a}
   - {kernel: back, stream: a}
-)";
+)yaml";
   for (const TimingMode mode : kModes) {
   for (const Topology topology : {Topology::direct, Topology::through_switch}) {
     CAPTURE(static_cast<int>(mode), static_cast<int>(topology));
@@ -152,7 +152,7 @@ submit:
 
 TEST_CASE("a flag that a GPU sets behind its data is seen behind them by another", "[links][LNK-05]") {
   // Each of 32 CTAs sends a line and then a flag; the CTA of the other GPU waits for that and checks the line.
-  const std::string text = R"(
+  const std::string text = R"yaml(
 heddle: 1
 name: messages
 gpus: [small, small]
@@ -184,7 +184,7 @@ streams: [{name: a, gpu: 0}, {name: b, gpu: 1}]
 submit:
   - {kernel: look, stream: b}
   - {kernel: send, stream: a}
-)";
+)yaml";
   for (const TimingMode mode : kModes) {
     for (const Topology topology : {Topology::direct, Topology::through_switch}) {
       CAPTURE(static_cast<int>(mode), static_cast<int>(topology));
@@ -197,7 +197,7 @@ submit:
 }
 
 TEST_CASE("without links an address of another GPU is outside memory, and a copy there is refused", "[links][LNK-01]") {
-  const std::string head = R"(
+  const std::string head = R"yaml(
 heddle: 1
 name: nowhere
 gpus: [small, small]
@@ -205,12 +205,12 @@ memory:
   - {name: x, bytes: 4 KiB, gpu: 0}
   - {name: y, bytes: 4 KiB, gpu: 1, shared: true}
 streams: [{name: a, gpu: 0}]
-)";
-  const Outcome outcome = run(head + R"(
+)yaml";
+  const Outcome outcome = run(head + R"yaml(
 kernels:
   - {name: send, grid: 1, block: 32, program: [{store: {value: 1, type: u32, at: y + 4 * lane}}]}
 submit: [{kernel: send, stream: a}]
-)",
+)yaml",
                               {"small", TimingMode::fast, Topology::none, {}});
   REQUIRE(outcome.result.jobs[0].faults.size() == 1);
   CHECK(outcome.result.jobs[0].faults[0].kind == arch::FaultKind::address);
@@ -220,7 +220,7 @@ submit: [{kernel: send, stream: a}]
 }
 
 TEST_CASE("copy engines move bytes between GPUs, and streams wait across GPUs", "[links][LNK-09]") {
-  const std::string text = R"(
+  const std::string text = R"yaml(
 heddle: 1
 name: a chain
 gpus: [small, small, small]
@@ -244,7 +244,7 @@ submit:
   - {id: last, copy: 64 KiB, from: y, to: z, stream: c, after: twice}
   - {id: twice, kernel: twice, stream: b, after: first}
   - {id: first, copy: 64 KiB, from: x, to: y, stream: a}
-)";
+)yaml";
   for (const TimingMode mode : kModes) {
   CAPTURE(static_cast<int>(mode));
   const Outcome outcome = run(text, {"small", mode, Topology::through_switch, {"gpu.links.ports=2"}});
@@ -265,7 +265,7 @@ submit:
 }
 
 TEST_CASE("a large copy between GPUs has the bandwidth of its links", "[links][LNK-02][LNK-09]") {
-  const std::string text = R"(
+  const std::string text = R"yaml(
 heddle: 1
 name: a copy
 gpus: [small, small]
@@ -274,7 +274,7 @@ memory:
   - {name: y, bytes: 4 MiB, gpu: 1}
 streams: [{name: a, gpu: 0}]
 submit: [{copy: 4 MiB, from: x, to: y, stream: a}]
-)";
+)yaml";
   double times[2] = {};
   for (const TimingMode mode : {TimingMode::at, TimingMode::fast}) {
     const Outcome outcome =

@@ -1,5 +1,7 @@
 // Condensed packets: the specification's example bit for bit, lists of kernels there and back, what each kernel asks.
 #include <cstring>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -246,6 +248,100 @@ TEST_CASE("a condensed packet of a bad format has no kernels", "[packet][PKT-09]
   bytes[1] = 2;
   CHECK(expanded(bytes, table).kernels.size() == 2);
   CHECK(read_diffs(bytes, {}, 8).entries == 3);
+}
+
+// Sizes are in workgroups there, all of them whole, and shared memory is all that a workgroup has.
+TEST_CASE("a diff of stored information changes what it names, and that is what is checked again",
+          "[packet][PKT-06][PKT-13]") {
+  const DiffFormat format{DiffOf::stored, 3, 13};
+  DispatchFields fields = plain(1);
+  fields.private_segment = 16;
+  fields.group_segment = 1024;
+  KernelObject object;
+  object.registers_per_thread = 32;
+  object.static_shared = 512;
+  object.program = 3;
+  ReferenceTable table;
+  table.store(0, {fields, object, shape_of(fields, object, 0), items_of(fields)});
+  object.program = kNoCode;
+  fields.grid[0] = 6401;  // 101 workgroups, the last one with one work-item
+  table.store(1, {fields, object, shape_of(fields, object, 0), items_of(fields)});
+  const auto apply = [&](std::uint32_t entry, const std::vector<std::pair<StoredField, std::uint64_t>>& values) {
+    WrittenDiff diff;
+    diff.reference = entry;
+    for (const auto& [field, value] : values) {
+      diff.vector |= 1U << static_cast<unsigned>(field);
+      diff.values[static_cast<std::size_t>(field)] = value;
+    }
+    CondensedPacket packet;
+    std::uint32_t used = 0;
+    REQUIRE(append(packet, used, format, diff));
+    return expand(read_diffs(encode(packet), format, 8), DiffOf::stored, table);
+  };
+  struct Case {
+    std::vector<std::pair<StoredField, std::uint64_t>> diff;
+    std::vector<unsigned> changed;  // fields of a packet; 13: registers, 14: program
+    std::function<void(DispatchFields&, KernelObject&)> effect;
+  };
+  using F = DispatchFields;
+  using K = KernelObject;
+  using Stored = StoredField;
+  const std::vector<Case> cases{
+      {{}, {}, [](F&, K&) {}},
+      {{{Stored::scopes, 0x0D}}, {0}, [](F& f, K&) { f.synch_scopes = 0x0D; }},
+      {{{Stored::block_x, 32}}, {2, 5}, [](F& f, K&) { f.workgroup[0] = 32, f.grid[0] = 3200, f.setup = 3; }},
+      {{{Stored::block_y, 2}}, {3, 6}, [](F& f, K&) { f.workgroup[1] = 2, f.grid[1] = 2, f.setup = 3; }},
+      {{{Stored::block_z, 4}}, {4, 7}, [](F& f, K&) { f.workgroup[2] = 4, f.grid[2] = 4, f.setup = 3; }},
+      {{{Stored::grid_x, 7}}, {5}, [](F& f, K&) { f.grid[0] = 448, f.setup = 3; }},
+      {{{Stored::grid_x, 100}}, {}, [](F& f, K&) { f.setup = 3; }},  // as it was
+      {{{Stored::grid_y, 5}}, {6}, [](F& f, K&) { f.grid[1] = 5, f.setup = 3; }},
+      {{{Stored::grid_z, 6}}, {7}, [](F& f, K&) { f.grid[2] = 6, f.setup = 3; }},
+      {{{Stored::block_x, 32}, {Stored::grid_x, 200}},
+       {2},  // as many work-items as before
+       [](F& f, K&) { f.workgroup[0] = 32, f.setup = 3; }},
+      {{{Stored::grid_x, 0x03FF'FFFF}}, {5}, [](F& f, K&) { f.grid[0] = 0xFFFF'FFC0, f.setup = 3; }},
+      {{{Stored::registers, 40}}, {13}, [](F&, K& k) { k.registers_per_thread = 40; }},
+      {{{Stored::shared, 2048}}, {9}, [](F& f, K& k) { f.group_segment = 2048, k.static_shared = 0; }},
+      {{{Stored::local, 64}}, {8}, [](F& f, K&) { f.private_segment = 64; }},
+      {{{Stored::program, 9}}, {14}, [](F&, K& k) { k.program = 9; }},
+      {{{Stored::kernarg, 0x4000}}, {11}, [](F& f, K&) { f.kernarg = 0x4000; }},
+      {{{Stored::signal, 0x6000}}, {12}, [](F& f, K&) { f.completion_signal = 0x6000; }},
+      {{{Stored::scopes, 0x0D},
+        {Stored::registers, 40},
+        {Stored::shared, 2048},
+        {Stored::program, 9},
+        {Stored::signal, 0x6000}},
+       {0, 9, 12, 13, 14},
+       [](F& f, K& k) {
+         f.synch_scopes = 0x0D, f.group_segment = 2048, f.completion_signal = 0x6000;
+         k.registers_per_thread = 40, k.static_shared = 0, k.program = 9;
+       }},
+  };
+  for (const Case& one : cases) {
+    CAPTURE(&one - cases.data());
+    const CondensedKernels result = apply(0, one.diff);
+    REQUIRE(result.kernels.size() == 1);
+    const CondensedKernel& kernel = result.kernels[0];
+    F expected = table.at(0).fields;
+    K contents = table.at(0).object;
+    one.effect(expected, contents);
+    CHECK(kernel.kernel.fields == expected);
+    CHECK(encode(kernel.kernel.object) == encode(contents));
+    CHECK(kernel.kernel.object.program == contents.program);
+    CHECK_FALSE(kernel.reads_object);
+    FieldSet changed = 0;
+    for (const unsigned field : one.changed) changed |= 1U << field;
+    CHECK(kernel.changed == changed);
+  }
+  // With other sizes the last workgroup is as full as the rest.
+  const CondensedKernels whole = apply(1, {{Stored::block_x, 32}});
+  REQUIRE(whole.kernels.size() == 1);
+  CHECK(whole.kernels[0].kernel.fields.grid[0] == 101 * 32);
+  CHECK(apply(0, {{Stored::grid_x, 0x0400'0000}}).result.reason == Reason::grid_items);
+  CHECK(apply(0, {{Stored::grid_x, 0x0400'0000}}).result.status == HsaStatus::invalid_argument);
+  CHECK(apply(0, {{Stored::program, kNoCode}}).result.reason == Reason::object_program);
+  CHECK(apply(1, {{Stored::program, kNoCode}}).result.ok());
+  CHECK(apply(2, {}).result.reason == Reason::empty_entry);
 }
 
 TEST_CASE("what decides the barrier bit of a packet before it is decoded", "[packet][PKT-06]") {

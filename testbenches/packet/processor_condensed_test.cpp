@@ -465,4 +465,48 @@ TEST_CASE("a queue that is opened again does not go by what it knew before", "[p
   REQUIRE(bench.settle());
 }
 
+TEST_CASE("what a queue asked before it was closed is no answer to what it asks afterwards",
+          "[packet][PKT-06][PKT-11]") {
+  PacketParams params = with(TablePlace::scratch, TableOwner::agent);
+  params.table_latency = 20'000;
+  PacketBench bench(params);
+  const auto says = [&](const std::string& text) {
+    const std::vector<std::string> lines = bench.waits();
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return line.find(text) != std::string::npos; });
+  };
+  const std::string asks = "packet 1 of queue 0 waits: its table entry says whether it waits";
+  const std::string waits = "packet 1 of queue 0 waits: its barrier bit is set";
+  Producer queue(bench, 0);
+  Producer other(bench, 1);
+  other.submit(reference_packet(0, fields_of(bench.object("a"))));
+  other.submit(reference_packet(1, fields_of(bench.object("a"), 0, true)));
+  REQUIRE(bench.settle());
+  bench.tasks.held = true;
+  queue.submit(kernel_packet(bench.object("b", 1)));
+  queue.submit(condensed_packet({diff_of(0)}));  // no barrier
+  queue.submit(kernel_packet(bench.object("b", 1)));
+  bench.run(4'000);
+  REQUIRE(says(asks));
+  queue.close();
+  bench.tasks.release(2);
+  bench.run(4'000);
+  REQUIRE(bench.events(QueueEvent::state, 0).back().state == QueueState::closed);
+  queue.open();
+  queue.submit(kernel_packet(bench.object("b", 1)));
+  queue.submit(condensed_packet({diff_of(1)}));  // a barrier
+  queue.submit(kernel_packet(bench.object("b", 1)));
+  bench.run(4'000);
+  CHECK(says(asks));
+  bench.run(10'000);  // the first answer has come
+  CHECK(says(asks));
+  bench.run(8'000);  // and the second one
+  CHECK(says(waits));
+  bench.tasks.release(3);
+  bench.run(100'000);
+  REQUIRE(bench.tasks.kernels.size() == 6);
+  for (const std::size_t number : {4U, 5U}) bench.tasks.release(number);
+  REQUIRE(bench.settle());
+}
+
 }  // namespace packet_processor_condensed_test

@@ -243,6 +243,34 @@ TEST_CASE("a condensed packet that waits for a place ends when its queue stops",
   CHECK(bench.processor.open() == 0);
 }
 
+TEST_CASE("a kernel that fails tells by its own signal, and by that of its packet", "[packet][PKT-07][PKT-09]") {
+  for (const CondensedOrder order : {CondensedOrder::in_order, CondensedOrder::overlap}) {
+    for (const DoneStatus status : {DoneStatus::faulted, DoneStatus::rejected}) {
+      CAPTURE(static_cast<int>(order), static_cast<int>(status));
+      PacketBench bench(with(TablePlace::scratch, TableOwner::queue, order));
+      const std::uint64_t bad = bench.signal(0, 10);
+      const std::uint64_t good = bench.signal(1, 10);
+      const std::uint64_t last = bench.signal(2, 10);
+      Producer queue(bench, 0);
+      queue.submit(reference_packet(0, fields_of(bench.object("a"), last)));
+      REQUIRE(bench.settle());
+      REQUIRE(bench.value(last) == 9);
+      bench.tasks.status = [&](const FakeTasks::Kernel& kernel) {
+        return (kernel.packet.operation & 0xFF) == 1 ? status : DoneStatus::ok;
+      };
+      queue.submit(condensed_packet({diff_of(0, {{kSignal, bad}}), diff_of(0, {{kSignal, good}}), diff_of(0)}));
+      REQUIRE(bench.settle());
+      const bool alone = order == CondensedOrder::in_order;
+      CHECK(bench.tasks.kernels.size() == (alone ? 2 : 4));
+      const std::int64_t code = status == DoneStatus::faulted ? 0x1016 : 0x1008;
+      CHECK(bench.value(bad) == -code);
+      CHECK(bench.value(good) == (alone ? 10 : 9));
+      CHECK(bench.value(last) == -code);
+      CHECK(bench.log.of(0, 1, 0)->status == static_cast<HsaStatus>(code));
+    }
+  }
+}
+
 TEST_CASE("a fault and a close cut a condensed packet short", "[packet][PKT-07][PKT-09]") {
   for (const CondensedOrder order : {CondensedOrder::in_order, CondensedOrder::overlap}) {
     for (const bool fault : {true, false}) {

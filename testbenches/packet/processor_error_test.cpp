@@ -172,6 +172,23 @@ TEST_CASE("every bad packet stops its queue and no other", "[packet][PKT-09]") {
   }
 }
 
+TEST_CASE("the turn of a packet of an undefined type comes as that of any other", "[packet][PKT-08][PKT-09]") {
+  PacketBench bench;
+  const std::uint64_t signal = bench.signal(0, 1);
+  Producer queue(bench, 0);
+  PacketBytes undefined = kernel_packet(bench.object("k"));
+  undefined[0] = 9;
+  queue.write(barrier_packet(PacketType::barrier_and, {signal}));
+  queue.write(undefined);
+  queue.ring(1);
+  bench.run(5000);
+  bench.memory.put(signal, 0);
+  REQUIRE(bench.settle());
+  REQUIRE(bench.log.of(0, 1) != nullptr);
+  CHECK(bench.log.of(0, 1)->times.fetched < 1000);
+  CHECK(bench.log.of(0, 1)->times.ready == bench.log.of(0, 0)->times.cleaned);
+}
+
 TEST_CASE("a kernel that faults stops its queue", "[packet][PKT-09]") {
   for (const DoneStatus status : {DoneStatus::faulted, DoneStatus::rejected}) {
     PacketBench bench;

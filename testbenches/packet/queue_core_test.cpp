@@ -246,6 +246,18 @@ TEST_CASE("a packet that was being looked for when its doorbell rang was told of
   core.arrived(4, QueueCore::Slot::published, {}, 8);
   REQUIRE(core.ring(4, 9));
   REQUIRE(core.take_head().doorbell == 5);
+  // Also behind one that has been read and has not begun.
+  QueueCore behind;
+  behind.open(0, 8, 4);
+  REQUIRE(behind.ring(0, 1));
+  REQUIRE(behind.next_read() == 0U);
+  behind.arrived(0, QueueCore::Slot::published, {}, 2);
+  REQUIRE(behind.next_read() == 1U);  // untold
+  REQUIRE(behind.ring(1, 3));
+  behind.arrived(1, QueueCore::Slot::published, {}, 4);
+  REQUIRE(behind.take_head().doorbell == 1);
+  behind.release_head();
+  REQUIRE(behind.take_head().doorbell == 3);
 }
 
 TEST_CASE("a wild doorbell asks for what is there, and is forgotten", "[packet][PKT-01][PKT-14]") {

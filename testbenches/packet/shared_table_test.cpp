@@ -182,4 +182,31 @@ TEST_CASE("a shared table that could not be emptied is used by no queue until on
   CHECK(bench.names() == std::vector<std::string>{"a", "a"});
 }
 
+TEST_CASE("an entry is read when the whole table has been emptied, whichever entry takes longest",
+          "[packet][PKT-05][PKT-11]") {
+  for (std::uint32_t slow = 0; slow < 8; ++slow) {
+    CAPTURE(slow);
+    PacketBench bench(in_memory(TableOwner::queue));
+    const std::uint64_t a = bench.object("a", 0);
+    Producer queue(bench, 0);
+    queue.submit(reference_packet(static_cast<std::uint16_t>(slow), fields_of(a)));
+    REQUIRE(bench.settle());
+    queue.close();
+    bench.run(100);
+    std::uint32_t requests = 0;
+    bench.memory.delay = [&requests, slow] {
+      const std::uint32_t number = requests++;
+      if (number >= 8) return Cycle{50};
+      return Cycle{number == slow ? 20'000U : 5'000U};
+    };
+    queue.open();
+    queue.submit(condensed_packet({diff_of(static_cast<std::uint8_t>(slow))}));
+    bench.run(10'000);
+    CHECK(bench.memory.get(bench.kTable + slow * 256, 4) != 0);  // it is still there
+    REQUIRE(bench.settle());
+    CHECK(bench.events(QueueEvent::state).back().reason == Reason::empty_entry);
+    CHECK(bench.names() == std::vector<std::string>{"a"});
+  }
+}
+
 }  // namespace packet_shared_table_test

@@ -28,9 +28,9 @@ using task::RecordLine;
 namespace tmd = arch::tmd;
 namespace context = arch::context;
 
-// Every grid is known, and addresses are physical.
+// All addresses are physical.
 inline task::ObjectSpaces any_space() {
-  return [](std::uint64_t) { return task::ObjectSpace{true, std::nullopt}; };
+  return [](std::uint64_t) -> std::optional<std::uint8_t> { return std::nullopt; };
 }
 
 constexpr std::uint32_t kNone = ~std::uint32_t{0};

@@ -50,7 +50,7 @@ class PlainBench final : public task::ChainMemory, private EventHandler {
         place{&codes, task::nested_memory(params.nested, {std::uint64_t{1} << 40, 0, 64}), 2,
               params.gap.uses_memory() ? kChannels : 0},
         unit(timebase, "task", "gpu0.task", params, {{}, {1e-9}, kStartPath, slots, partitioned, false, place},
-             {done, dispatch_done, task, evict, grow, wake, *this}),
+             {done, dispatch_done, task, evict, grow, wake, copy, *this}),
         slots_(slots) {
     unit.dispatcher().set_evicts(true);
     done.take = [this](const DonePacket& packet, std::uint32_t) {
@@ -96,6 +96,7 @@ class PlainBench final : public task::ChainMemory, private EventHandler {
   Sink<protocol::EvictPacket> evict;
   Sink<protocol::GrowPacket> grow;
   Sink<protocol::WakePacket> wake;
+  Sink<protocol::CopyRequestPacket> copy;
   task::TaskManager unit;
   std::function<Cycle(const TaskPacket&)> work = [](const TaskPacket&) { return Cycle{100}; };
   // How far an evicted task has come; after how long nothing of it runs any more (0: at once), or a fault of what runs
