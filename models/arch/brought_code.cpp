@@ -56,15 +56,17 @@ HsaResult BroughtCode::resolve(const std::vector<std::uint8_t>& code, std::uint8
   return {};
 }
 
+// What is refused makes nothing else leave, and is decoded once.
 BroughtCode::Refusal BroughtCode::keep(const std::vector<std::uint8_t>& code, std::uint8_t subcontext) {
   if (decoder_ == nullptr) return {Reason::code_machine, "the machine was built without a decoder"};
   const Refusal full{Reason::code_machine,
                      fmt::format("the machine keeps no more than {} bytes of a subcontext's code and of what its "
                                  "expressions are with all that they name, and all of it is in use",
                                  kMostBytes)};
-  const std::uint64_t least = code.size() + kProgramBytes;
-  if (!make_room(subcontext, least)) return full;
-  if (const auto known = refused_.find(code); known != refused_.end()) return known->second;
+  if (const auto known = refused_.find(code); known != refused_.end()) {
+    if (known->second.reason != Reason::none) return known->second;
+    if (!make_room(subcontext, known->second.bytes)) return full;
+  }
   DecodedCode decoded = decoder_->decode(code);
   Refusal refusal;
   if (decoded.program == nullptr) {
@@ -76,11 +78,16 @@ BroughtCode::Refusal BroughtCode::keep(const std::vector<std::uint8_t>& code, st
     note_refused(code, refusal);
     return refusal;
   }
-  if (!make_room(subcontext, least + decoded.text)) return full;
+  const std::uint64_t bytes = code.size() + kProgramBytes + decoded.text;
+  if (!make_room(subcontext, bytes)) {
+    note_refused(code, {Reason::none, {}, bytes});
+    return full;
+  }
   const std::uint32_t registers = decoded.program->registers();
   const std::uint32_t number = codes_.add(std::move(decoded.program), decoded.kernel);
-  kept_.emplace(code, Kept{number, registers, decoded.kernel, subcontext, least + decoded.text});
-  bytes_[subcontext] += least + decoded.text;
+  numbers_.insert(number);
+  kept_.emplace(code, Kept{number, registers, decoded.kernel, subcontext, bytes});
+  bytes_[subcontext] += bytes;
   return {};
 }
 
@@ -88,8 +95,7 @@ bool BroughtCode::make_room(std::uint8_t subcontext, std::uint64_t bytes) {
   if (bytes > kMostBytes) return false;
   const std::uint64_t left = kMostBytes - bytes;
   if (this->bytes(subcontext) <= left) return true;
-  std::set<std::uint32_t> used;
-  for (const CodeUser* user : users_) user->mark_codes(used);
+  const std::set<std::uint32_t> used = this->used();
   for (auto program = kept_.begin(); program != kept_.end();) {
     const Kept& kept = program->second;
     const bool stays = kept.subcontext != subcontext || used.count(kept.number) > 0 || codes_.launches(kept.number) > 0;
@@ -98,9 +104,16 @@ bool BroughtCode::make_room(std::uint8_t subcontext, std::uint64_t bytes) {
   return this->bytes(subcontext) <= left;
 }
 
+std::set<std::uint32_t> BroughtCode::used() const {
+  std::set<std::uint32_t> used;
+  for (const CodeUser* user : users_) user->mark_codes(used);
+  return used;
+}
+
 BroughtCode::Programs::iterator BroughtCode::forget(Programs::iterator program) {
   bytes_[program->second.subcontext] -= program->second.bytes;
   codes_.remove(program->second.number);
+  numbers_.erase(program->second.number);
   return kept_.erase(program);
 }
 
@@ -117,6 +130,7 @@ void BroughtCode::reset() {
 
 // Whoever brings much of it pays for it with another look.
 void BroughtCode::note_refused(const std::vector<std::uint8_t>& code, const Refusal& refusal) {
+  if (refused_.count(code) > 0) return;
   const std::uint64_t bytes = code.size() + refusal.why.size() + kRefusedBytes;
   if (refused_bytes_ + bytes > kMostRefused) {
     refused_.clear();
@@ -155,6 +169,7 @@ void BroughtCode::restore(StateReader& from) {
     if (bytes > kMostBytes || bytes_[subcontext] > kMostBytes - bytes) from.bad("more code than a subcontext may have");
     const std::uint32_t registers = decoded.program->registers();
     codes_.add_at(number, std::move(decoded.program), decoded.kernel);
+    numbers_.insert(number);
     kept_.emplace(code, Kept{number, registers, decoded.kernel, subcontext, bytes});
     bytes_[subcontext] += bytes;
   }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -45,9 +46,9 @@ class CodeUser {
   ~CodeUser() = default;
 };
 
-// What was decoded is kept by its bytes: code that is read again is only compared. So is code that was refused, the
-// last of it. When a subcontext has no room for more, those of its programs that nobody uses make room: no launch has
-// them, and no user knows their numbers.
+// What was decoded is kept by its bytes: code that is read again is only compared. So is code that was refused, or
+// found no room, the last of it. When a subcontext has no room for more, those of its programs that nobody uses make
+// room: no launch has them, and no user knows their numbers.
 class BroughtCode final : public Saved {
  public:
   // Of the programs that are kept for a subcontext, which brought them first: their code, the text of their
@@ -75,6 +76,13 @@ class BroughtCode final : public Saved {
   // code is no program, if the object does not suit it, or if the machine cannot run it; the object has no program
   // then.
   HsaResult resolve(const std::vector<std::uint8_t>& code, std::uint8_t subcontext, KernelObject& object);
+  // The object's program is there, and is its to launch: with code in memory what was made of code, without it what was
+  // added by others. So a number alone reaches nothing that software has brought (HST-07).
+  bool can_launch(const KernelObject& object) const {
+    return codes_.has(object.program) && object.code.any() == (numbers_.count(object.program) > 0);
+  }
+  // The numbers of all programs that users know of; others may be among them.
+  std::set<std::uint32_t> used() const;
   // Programs that are kept.
   std::size_t programs() const { return kept_.size(); }
   // Of a subcontext, as kMostBytes counts them.
@@ -97,8 +105,9 @@ class BroughtCode final : public Saved {
   using Programs = std::map<std::vector<std::uint8_t>, Kept>;
   // Why code is no program here.
   struct Refusal {
-    Reason reason = Reason::none;
+    Reason reason = Reason::none;  // none: it is one, for which there was no room
     std::string why;
+    std::uint64_t bytes = 0;  // of kMostBytes, then
   };
 
   HsaResult refuse(const KernelObject& object, Reason reason, const std::string& why) const;
@@ -115,6 +124,7 @@ class BroughtCode final : public Saved {
   Listener listener_;
   std::vector<const CodeUser*> users_;
   Programs kept_;                                // by code
+  std::unordered_set<std::uint32_t> numbers_;    // of kept_
   std::map<std::uint8_t, std::uint64_t> bytes_;  // by subcontext
   std::map<std::vector<std::uint8_t>, Refusal> refused_;
   std::uint64_t refused_bytes_ = 0;

@@ -1,6 +1,8 @@
 #include "common/perfetto.h"
 
 #include <cmath>
+#include <filesystem>
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -25,6 +27,10 @@ std::string micros(Picoseconds time) {
 }  // namespace
 
 PerfettoSink::PerfettoSink(const std::string& path, std::uint64_t max_events) : path_(path), max_events_(max_events) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (access(folder.empty() ? "." : folder.c_str(), W_OK) != 0) {
+    throw InputError({path, 0, 0}, "cannot be written", "choose another directory with --out");
+  }
   buffer_ = R"({"displayTimeUnit":"ns","traceEvents":[)";
 }
 

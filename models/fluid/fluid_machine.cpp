@@ -103,13 +103,13 @@ void find_waits(const Demand& demand, const FluidMachine& machine, double bus, C
   double latency = machine.write_latency;
   if (work.reads) {
     latency = bulk ? several : single;
-    work.begins = machine.begin_trips * (bulk ? 2 : 1);  // descriptors as well
   }
   if (demand.in_flight <= 0 || !work.reads) {
     work.trips = latency > 0 ? std::max(1.0, work.floor / latency) : 1;
     return;
   }
   work.trips = std::max(1.0, read / demand.in_flight);
+  work.begins = machine.begin_trips * (bulk ? 2 : 1);  // descriptors as well
   // While one stage is used, the others come.
   const double use = work.floor / (work.trips * stages);
   work.slack = std::max(0.0, (stages - 1) * use - latency);

@@ -232,11 +232,13 @@ bool LinkUnit::move_out(RangeMove& range) {
   }
   RangeMove moved = range;
   moved.follow(first, static_cast<double>(ports_[ports.front()]->cycles(std::uint64_t{most - 1} * bytes)));
-  moved.accepted = range.first;
+  const Cycle accepted = range.first;  // what is on its way holds nobody
+  moved.accepted = accepted;
   RangeMove beyond = in_cycles_of(moved, domain_, *there);
   beyond.subcontext = 0;
   if (!far.move(beyond)) return false;
   moved = in_cycles_of(beyond, *there, domain_);
+  moved.accepted = accepted;
   moved.address = range.address;
   moved.subcontext = range.subcontext;
   moved.note = range.note;

@@ -28,23 +28,31 @@ std::uint8_t* DirectMemory::grant(const Range& piece) {
   granted_.erase(granted_.lower_bound(piece.first), granted_.upper_bound(piece.last));
   granted_[piece.first] = piece.last;
   any_ = true;
-  if (const auto found = next_.find(block_of(piece.first)); found != next_.end()) {
+  const auto found = next_.find(block_of(piece.first));
+  if (found != next_.end() && piece.last == piece_of(piece.first, found->second).last) {
     found->second *= 2;
     if (found->second >= kMostBytes) next_.erase(found);
   }
   return bytes;
 }
 
+void DirectMemory::refuse(std::uint64_t address) {
+  next_[block_of(address)] = std::max(kLeastBytes, piece_bytes(address) / 2);
+}
+
+// The listener may end others, or ask for pieces.
 void DirectMemory::end(std::uint64_t address, std::uint64_t bytes) {
   if (address >= storage_.bytes() || bytes == 0) return;
   const std::uint64_t last = address + std::min(bytes, storage_.bytes() - address) - 1;
-  auto found = granted_.upper_bound(address);
-  if (found != granted_.begin() && std::prev(found)->second >= address) --found;
-  while (found != granted_.end() && found->first <= last) {
+  for (std::uint64_t from = address; from <= last;) {
+    auto found = granted_.upper_bound(from);
+    if (found != granted_.begin() && std::prev(found)->second >= from) --found;
+    if (found == granted_.end() || found->first > last) return;
     const Range range{found->first, found->second};
-    found = granted_.erase(found);
+    granted_.erase(found);
     any_ = !granted_.empty();
     next_[block_of(range.first)] = kLeastBytes;
+    from = range.last + 1;
     if (on_end_) on_end_(range.first, range.last);
   }
 }

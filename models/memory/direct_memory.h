@@ -6,7 +6,8 @@
 //
 // Pieces are as large as they can be, for whoever fills or reads a memory that the machine lets alone. Where both sides
 // work, each grant costs a look at the caches for all of it, and is soon over: where the machine has ended one, pieces
-// begin small again, and double with each that is asked for there without another end.
+// begin small again, and double with each that is asked for there without another end; where they cannot be granted,
+// they are halved.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,8 @@ class DirectMemory {
   // The piece of so many bytes around it, as far as it lies in memory.
   Range piece_of(std::uint64_t address, std::uint64_t bytes) const;
 
+  // The caches do not let go of the piece of piece_bytes(): the next one is half as large, down to kLeastBytes.
+  void refuse(std::uint64_t address);
   // The pointer to the first byte of the piece, good until on_end is called with a range that touches it. The caches
   // have let go of all of it. Grants within it are a part of it from now on.
   std::uint8_t* grant(const Range& piece);

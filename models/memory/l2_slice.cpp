@@ -124,6 +124,7 @@ void L2Slice::reset() {
 void L2Slice::poison(std::uint64_t address, std::uint64_t bytes) {
   HEDDLE_CHECK(bytes > 0 && map_.contains(address, bytes), "bytes outside memory cannot become corrupt");
   if (presence_ != nullptr) presence_->note_poison();
+  if (direct_ != nullptr) direct_->end(address, bytes);  // through a pointer nobody would be told
   for_each_block(address, bytes, arch::kLineBytes, [this](std::uint64_t at, std::uint64_t count) {
     if (!functional_.is_mine(at / arch::kLineBytes)) return;
     core_.poison(at / arch::kLineBytes, sectors_of(at, count));
@@ -140,7 +141,7 @@ bool L2Slice::busy_with(std::uint64_t first, std::uint64_t last) const {
 }
 
 bool L2Slice::clean_invalidate(std::uint64_t first, std::uint64_t last) {
-  return !busy_with(first, last) && functional_.clean_invalidate(first, last);
+  return functional_.clean_invalidate(first, last);
 }
 
 void L2Slice::on_event(std::uint32_t kind, std::uint64_t argument) {

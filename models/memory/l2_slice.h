@@ -79,7 +79,7 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   // A request or a transfer works on one of these bytes, or they are corrupt: nobody else can have them now.
   bool busy_with(std::uint64_t first, std::uint64_t last) const;
   // The slice forgets all its lines of the range, whose ends are those of lines; what memory does not have is written
-  // there first, without time. False, if it is busy with them or memory does not take it: then nothing is forgotten.
+  // there first, without time. It is not busy with them. False if memory does not take it: then nothing is forgotten.
   bool clean_invalidate(std::uint64_t first, std::uint64_t last);
   // Payloads that the memory has, those of before a reset included.
   std::size_t payloads() const { return memory_.payloads() + (twin_ == nullptr ? 0 : twin_->way.payloads()); }

@@ -183,7 +183,7 @@ HsaResult KernelValidator::validate(const arch::DispatchFields& fields, const ar
                                     std::uint8_t subcontext, arch::KernelShape& shape, FieldSet changed) {
   const HsaResult result = check(fields, object, limits_, changed);
   if (!result.ok()) return result;
-  if ((changed & kProgramRule) != 0 && object.program != arch::kNoCode && !codes_.has(object.program)) {
+  if ((changed & kProgramRule) != 0 && object.program != arch::kNoCode && !codes_.can_launch(object)) {
     return {HsaStatus::invalid_code_object, Reason::object_program};
   }
   shape = arch::shape_of(fields, object, subcontext);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "arch/aql_packet.h"
+#include "arch/brought_code.h"
 #include "arch/kernel_object.h"
 #include "arch/sm_limits.h"
 
@@ -53,7 +54,7 @@ class FitCheck {
 // All that can be wrong with a kernel on this machine, once its object has been read (PKT-09).
 class KernelValidator {
  public:
-  KernelValidator(const arch::SmLimits& limits, const arch::CodeStore& codes, const FitCheck& fit)
+  KernelValidator(const arch::SmLimits& limits, const arch::BroughtCode& codes, const FitCheck& fit)
       : limits_(limits), codes_(codes), fit_(fit) {}
 
   arch::HsaResult validate(const arch::DispatchFields& fields, FieldSet changed = kAllFields) const {
@@ -73,7 +74,7 @@ class KernelValidator {
   const std::string& why_never_fits(const arch::KernelShape& shape);
 
   const arch::SmLimits limits_;
-  const arch::CodeStore& codes_;
+  const arch::BroughtCode& codes_;
   const FitCheck& fit_;
   std::deque<Answer> answers_;  // the last answers of the distributor
 };

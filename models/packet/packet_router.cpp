@@ -11,7 +11,7 @@ PacketRouter::PacketRouter(const char* name, const std::string& path, const Pack
       reporter_(machine.timebase, path, machine.clock, heads_, params.queues),
       circuit_(params, machine.clock.of_cycles(1)),
       context_{machine.timebase, name, params, machine.clock, packets_, queues_, memory_, reporter_, circuit_},
-      validator_(machine.limits, machine.codes, machine.fit),
+      validator_(machine.limits, machine.brought, machine.fit),
       tables_(context_, {decoder_, heads_, validator_, control_}, machine.table_base),
       reader_(context_, heads_, control_),
       heads_(context_, {reader_, tables_, decoder_, dispatcher_, completion_, control_}),

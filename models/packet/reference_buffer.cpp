@@ -26,7 +26,7 @@ ReferenceBuffer::ReferenceBuffer(const StageContext& context, const Neighbours& 
 ReferenceBuffer::Table::Table(const PacketParams& params, bool on_chip)
     : entries(on_chip ? params.entries : 0),
       turns(on_chip ? 0 : params.entries),
-      programs(on_chip ? 0 : params.entries, arch::kNoCode) {}
+      programs(on_chip ? 0 : params.entries) {}
 
 // A table in memory that all queues share is emptied once, before it is used at all: who knows what lies there.
 void ReferenceBuffer::open(std::uint32_t queue) {
@@ -39,7 +39,6 @@ void ReferenceBuffer::open(std::uint32_t queue) {
   }
   if (!own && table.emptied) return;
   table.emptied = true;
-  std::fill(table.programs.begin(), table.programs.end(), arch::kNoCode);
   table.clearing += params().entries;  // some may be under way, if others of them have failed
   constexpr std::array<std::uint8_t, kEntryHeadBytes> kNothing{};
   MemoryTag tag{Use::table_clear, queue};
@@ -58,6 +57,9 @@ void ReferenceBuffer::cleared(const MemoryAnswer& answer) {
                         {HsaStatus::error, arch::Reason::table_unwritable});
   }
   if (table.clearing > 0) return;
+  if (table.emptied) {
+    for (auto& programs : table.programs) programs.clear();
+  }
   std::deque<std::uint32_t> waiting;
   std::swap(waiting, table.waiting);
   for (const std::uint32_t number : waiting) enter_memory(number);
@@ -138,10 +140,7 @@ void ReferenceBuffer::move_lines(std::uint32_t number) {
     return;
   }
   access.missing = kLines;
-  if (access.kind == Kind::write) {
-    access.bytes = encode_entry(access.entry, access.kernel);
-    tables_[table_of(access.queue)].programs[access.entry] = access.kernel.object.program;
-  }
+  if (access.kind == Kind::write) access.bytes = encode_entry(access.entry, access.kernel);
   for (std::uint32_t line = 0; line < kLines; ++line) {
     const std::uint32_t offset = line * arch::kLineBytes;
     if (access.kind == Kind::read) {
@@ -167,9 +166,16 @@ void ReferenceBuffer::line_moved(const MemoryAnswer& answer) {
   const Access done = std::move(access);
   accesses_.give_back(answer.tag.slot);
   const std::uint32_t table = table_of(done.queue);
+  if (done.kind == Kind::write) note_program(tables_[table], done);
   tables_[table].turns[done.entry].end();
   begin_next(table, done.entry);
   finish_memory(done);
+}
+
+void ReferenceBuffer::note_program(Table& table, const Access& written) {
+  std::set<std::uint32_t>& programs = table.programs[written.entry];
+  if (written.ok) programs.clear();
+  if (written.kernel.object.program != arch::kNoCode) programs.insert(written.kernel.object.program);
 }
 
 void ReferenceBuffer::on_event(std::uint32_t kind, std::uint64_t argument) {
@@ -233,8 +239,9 @@ void ReferenceBuffer::reset() {
 void ReferenceBuffer::mark_codes(std::set<std::uint32_t>& used) const {
   for (const Table& table : tables_) {
     table.entries.mark_codes(used);
-    used.insert(table.programs.begin(), table.programs.end());
+    for (const auto& programs : table.programs) used.insert(programs.begin(), programs.end());
   }
+  accesses_.for_each([&used](const Access& access) { used.insert(access.kernel.object.program); });
 }
 
 // Tables in memory are saved with it.
@@ -242,7 +249,10 @@ void ReferenceBuffer::save(StateWriter& to) const {
   to.number(tables_.size());
   for (const Table& table : tables_) {
     to.flag(table.emptied);
-    for (const std::uint32_t program : table.programs) to.number(program);
+    for (const auto& programs : table.programs) {
+      to.number(programs.size());
+      for (const std::uint32_t program : programs) to.number(program);
+    }
     std::uint32_t valid = 0;
     for (std::uint32_t entry = 0; entry < table.entries.size(); ++entry) valid += table.entries.valid(entry) ? 1 : 0;
     to.number(valid);
@@ -259,8 +269,11 @@ void ReferenceBuffer::restore(StateReader& from) {
   if (from.number() != tables_.size()) from.bad("another number of reference state tables");
   for (Table& table : tables_) {
     table.emptied = from.flag("whether a table has been emptied");
-    for (std::uint32_t& program : table.programs) {
-      program = static_cast<std::uint32_t>(from.below(std::uint64_t{1} << 32, "an entry's program"));
+    for (auto& programs : table.programs) {
+      programs.clear();
+      for (std::uint64_t left = from.number(); left > 0; --left) {
+        programs.insert(static_cast<std::uint32_t>(from.below(std::uint64_t{1} << 32, "an entry's program")));
+      }
     }
     for (std::uint64_t left = from.below(table.entries.size() + std::uint64_t{1}, "the entries of a table"); left > 0;
          --left) {

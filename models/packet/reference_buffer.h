@@ -127,8 +127,9 @@ class ReferenceBuffer final : public PipelineStage {
     std::uint32_t clearing = 0;         // entries that are being emptied
     std::deque<std::uint32_t> waiting;  // accesses until that is done
     std::vector<EntryTurns> turns;      // by entry
-    // By entry, the program that was last written there: the number in memory is not given to another one.
-    std::vector<std::uint32_t> programs;
+    // By entry, the programs of which one lies there: the last one, and those after it whose entries memory has not
+    // taken, or only a part of them. Their numbers are not given to others.
+    std::vector<std::set<std::uint32_t>> programs;
   };
 
   std::uint32_t table_of(std::uint32_t queue) const { return params().table_owner == TableOwner::queue ? queue : 0; }
@@ -144,6 +145,7 @@ class ReferenceBuffer final : public PipelineStage {
   void later(Cycle cycles, Event event, std::uint32_t number);
   void line_moved(const MemoryAnswer& answer);
   void cleared(const MemoryAnswer& answer);
+  static void note_program(Table& table, const Access& written);
   void finish_chip(const Access& access);
   void finish_memory(const Access& access);
   void tell(const Access& access, const arch::HsaResult& result, const StoredKernel& kernel);

@@ -98,7 +98,8 @@ void CgaMembers::stop(Cta& cta) {
 void CgaMembers::begin_save(Cta& cta, std::uint32_t leader) {
   using Kind = SaveHome::Kind;
   const CtaSave& save = saves_.of(cta);
-  const bool rests = save.makes_room ? save.is_here() && saves_.has_stopped(cta) : saves_.all_wait(cta);
+  const bool stopped = save.is_here() && cta.stage == CtaStage::running && !cta.killed() && saves_.has_stopped(cta);
+  const bool rests = save.makes_room ? stopped : saves_.all_wait(cta);
   const bool sound = rests && saves_.is_settled(cta) && saves_.image().is_sound(cta);
   if (!sound) {
     refuse(cta);
@@ -121,6 +122,7 @@ void CgaMembers::resume(Cta& cta) {
   if (saves) saves_.steps(cta).cancel();
   if (saves) saves_.detach(cta);
   save.announced = false;
+  if (cta.killed()) return peers_.control.check_end(cta, now());  // its end has waited for what was under way
   const bool room = save.makes_room || save.called;
   if (room) saves_.thaw(cta);
   if (!saves && !room) return;  // it has refused

@@ -29,17 +29,15 @@ TimedCtas::TimedCtas(const UnitContext& context, std::uint64_t seed, CtaControl&
 void TimedCtas::begin(Cta& cta, Cycle arrival) {
   const protocol::CtaStartPacket& start = cta.start;
   Work& work = of(cta);
-  work = {};
-  work.demand = start.code != arch::kNoCode;
+  work = {start.code != arch::kNoCode, false, 0, work.turn + 1};
   if (cta.was_saved()) return;  // it goes on when it is back
   if (work.demand) {
     HEDDLE_CHECK(connected_, "a CTA with a demand has come to an SM without a fluid unit");
     cta.ends = arrival + start_cycles_;  // here: when its work begins
-    time_.schedule(cta.ends, *this, kWorkStarts, start.cta_slot);
-    return;
+    return at(cta.ends, kWorkStarts, cta);
   }
   cta.ends = arrival + start_cycles_ + draw_cycles(start.duration, seed_, start.tag.operation, start.id.index);
-  time_.schedule(cta.ends, *this, kDurationEnds, start.cta_slot);
+  at(cta.ends, kDurationEnds, cta);
 }
 
 std::uint64_t TimedCtas::left(const Cta& cta) {
@@ -63,7 +61,7 @@ void TimedCtas::resume(Cta& cta, std::uint64_t left) {
   work.held = 0;
   if (work.demand) return start(cta, left);
   cta.ends = now() + left;
-  time_.schedule(cta.ends, *this, kDurationEnds, cta.start.cta_slot);
+  at(cta.ends, kDurationEnds, cta);
 }
 
 void TimedCtas::go_on(Cta& cta) {
@@ -72,8 +70,10 @@ void TimedCtas::go_on(Cta& cta) {
 }
 
 void TimedCtas::stop(Cta& cta) {
-  const Work& work = of(cta);
+  Work& work = of(cta);
   if (work.runs) take_back(cta);
+  work.held = 0;
+  ++work.turn;
   cta.ends = 0;
 }
 
@@ -89,14 +89,20 @@ void TimedCtas::on_done(const WorkDonePacket& packet, std::uint32_t, Cycle) {
 }
 
 void TimedCtas::reset() {
-  for (Work& work : works_) work = {};
+  for (Work& work : works_) work = {false, false, 0, work.turn + 1};
+}
+
+void TimedCtas::at(Cycle when, Event event, const Cta& cta) {
+  time_.schedule(when, *this, event, std::uint64_t{of(cta).turn} << 32 | cta.start.cta_slot);
 }
 
 void TimedCtas::on_event(std::uint32_t kind, std::uint64_t argument) {
-  Cta& cta = ctas_[static_cast<std::uint32_t>(argument)];
-  if (!cta.here() || cta.stage != CtaStage::running || cta.ends != now() || cta.saved) return;  // it has been preempted
-  if (kind == kDurationEnds) return control_.run_out(cta);
-  if (of(cta).demand) start(cta, static_cast<std::uint64_t>(kWholeWork));
+  const auto slot = static_cast<std::uint32_t>(argument);
+  if (argument >> 32 != works_[slot].turn) return;  // of a CTA that was stopped
+  Cta& cta = ctas_[slot];
+  HEDDLE_CHECK(cta.here() && cta.stage == CtaStage::running && !cta.saved, "a CTA ends that is not there");
+  if (kind == kWorkStarts) return start(cta, static_cast<std::uint64_t>(kWholeWork));
+  control_.run_out(cta);
 }
 
 TimedCtas::Work& TimedCtas::of(const Cta& cta) {

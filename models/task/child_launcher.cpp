@@ -25,6 +25,11 @@ ObjectSpaces spaces_of(const OpenTasks& tasks) {
   };
 }
 
+// Code in memory was refused before where there is nobody to decode it.
+bool can_launch(const LaunchPlace& place, const arch::KernelObject& object) {
+  return place.brought != nullptr ? place.brought->can_launch(object) : place.codes->has(object.program);
+}
+
 // Why a child cannot run; empty: it can, with `shape`, whose subcontext is known. Block, shared and local memory are
 // those of the program; a kernel without one has as many threads as its object allows.
 std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read, const ChildRecord& child,
@@ -51,7 +56,7 @@ std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read
   shape.code = object.program;
   if (object.program == arch::kNoCode) {
     shape.duration = object.duration;
-  } else if (!setup.place.codes->has(object.program)) {
+  } else if (!can_launch(setup.place, object)) {
     shape.code = arch::kNoCode;
     return "the kernel object names a program that is not there";
   } else {

@@ -61,6 +61,10 @@ int compare_command(const std::vector<std::string>& arguments) {
   const sweep::RunDifference difference = sweep::difference_of(runs, thresholds);
   const std::string page = line.text("page").value_or("compare.html");
   report::write_page("compare.html", page, compare_page_data(difference));
+  for (std::size_t i = 0; i < difference.runs.size() && !thresholds.empty(); ++i) {
+    if (!difference.complete[i])
+      std::cout << fmt::format("FAILED: {}: the run has not come to its end\n", difference.runs[i]);
+  }
   if (line.has("quiet")) {
     for (const sweep::ThresholdResult& one : difference.thresholds) {
       if (!one.ok) std::cout << fmt::format("FAILED: {}: {}\n", one.threshold.text, one.name);

@@ -11,7 +11,7 @@
 #include "common/error.h"
 #include "demand/sources.h"
 #include "fluid/fluid_machine.h"
-#include "replay/csv.h"
+#include "replay/csv_field.h"
 
 namespace heddle::cli {
 namespace {

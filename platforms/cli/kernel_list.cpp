@@ -8,7 +8,7 @@
 
 #include "arch/sm_limits.h"
 #include "common/error.h"
-#include "replay/csv.h"
+#include "replay/csv_field.h"
 
 namespace heddle::cli {
 namespace {

@@ -62,12 +62,16 @@ json warp_time_of(const StatSums& sums) {
 
 }  // namespace
 
-double program_time(const RunOutcome& outcome, std::size_t gpu) {
+namespace {
+
+// Of operations that `counts`, the time in which at least one ran, in nanoseconds.
+template <class Counts>
+double time_of(const RunOutcome& outcome, std::size_t gpu, Counts&& counts) {
   std::vector<std::pair<double, double>> spans;
   const std::vector<workload::Op>& ops = outcome.inputs->workloads[gpu].ops;
   const std::vector<replay::OpResult>& results = outcome.result.jobs[gpu].results;
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    if (ops[i].kernel.program == nullptr || !results[i].done || results[i].rejected) continue;
+    if (!counts(ops[i]) || !results[i].done || results[i].rejected) continue;
     spans.emplace_back(results[i].start, results[i].end);
   }
   std::sort(spans.begin(), spans.end());
@@ -78,6 +82,12 @@ double program_time(const RunOutcome& outcome, std::size_t gpu) {
     end = std::max(end, to);
   }
   return time;
+}
+
+}  // namespace
+
+double program_time(const RunOutcome& outcome, std::size_t gpu) {
+  return time_of(outcome, gpu, [](const workload::Op& op) { return op.kernel.program != nullptr; });
 }
 
 json memory_of(const RunOutcome& outcome, std::size_t gpu) {
@@ -97,29 +107,33 @@ json memory_of(const RunOutcome& outcome, std::size_t gpu) {
 
   json levels = json::array();
   // A gigabyte per second is a byte per nanosecond.
-  const auto level = [&](const char* name, const char* what, double bytes, double peak, const json& hit) {
+  const auto level = [&levels](const char* name, const char* what, double bytes, double time, double peak,
+                               const json& hit) {
     levels.push_back({{"name", name},
                       {"what", what},
                       {"bytes", bytes},
-                      {"gb_per_s", ns > 0 ? json(bytes / ns) : json()},
+                      {"gb_per_s", time > 0 ? json(bytes / time) : json()},
                       {"peak_gb_per_s", peak},
-                      {"share_percent", share_of(bytes, ns * peak)},
+                      {"share_percent", share_of(bytes, time * peak)},
                       {"hit_percent", hit}});
   };
   const double clock = params.machine.clock;
-  level("Shared memory", "wavefronts of 128 bytes, of all SMs", line * wavefronts, line * sms * clock, nullptr);
-  level("L1", "sectors that loads asked for, of all SMs", arch::kSectorBytes * sectors, line * sms * clock,
+  level("Shared memory", "wavefronts of 128 bytes, of all SMs", line * wavefronts, ns, line * sms * clock, nullptr);
+  level("L1", "sectors that loads asked for, of all SMs", arch::kSectorBytes * sectors, ns, line * sms * clock,
         share_of(hits, sectors));
   // In `lt` nothing passes links.
   if (const double delivered = sums.one("xbar.sm_bytes"); delivered > 0) {
-    level("Crossbar to SMs", "responses with their headers, and copies of multicasts", delivered,
+    level("Crossbar to SMs", "responses with their headers, and copies of multicasts", delivered, ns,
           params.xbar.sm_read_bandwidth * sms * clock, nullptr);
   }
-  level("L2",
-        "sectors that were read, written or changed for SMs, tensor memory access units, copy engines, the front end",
-        sums.owners("l2_bytes"), static_cast<double>(params.l2.bandwidth) * params.l2.slices * clock,
+  const double moved = time_of(outcome, gpu, [](const workload::Op& op) {
+    return op.kernel.program != nullptr || op.kind != workload::OpKind::kernel;
+  });
+  level("L2", "sectors read, written or changed, for copies as well and over their time", sums.owners("l2_bytes"),
+        moved, static_cast<double>(params.l2.bandwidth) * params.l2.slices * clock,
         share_of(sums.slices("hits"), requests));
-  level("Device memory", "reads and writes of the L2", sums.one("hbm.read_bytes") + sums.one("hbm.written_bytes"),
+  level("Device memory", "reads and writes of the L2, over the same time",
+        sums.one("hbm.read_bytes") + sums.one("hbm.written_bytes"), moved,
         params.hbm.pin_rate / 8 * pins * params.hbm.channels, nullptr);
 
   json counts = json::array();

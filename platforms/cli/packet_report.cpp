@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run_outcome.h"
-#include "replay/csv.h"
+#include "replay/csv_field.h"
 
 namespace heddle::cli {
 namespace {

@@ -33,6 +33,12 @@ nlohmann::json told_by(const fs::path& folder) {
   return host.is_object() ? host : nlohmann::json();
 }
 
+// A folder of such a name is not of ours.
+void remove_file(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) fs::remove(path, ignored);
+}
+
 std::string command_of(const nlohmann::json& host) {
   return host.is_object() && host.contains("command") && host["command"].is_string()
              ? host["command"].get<std::string>()
@@ -103,14 +109,13 @@ void ResultsFolder::keep_earlier() {
 }
 
 void ResultsFolder::remove_earlier(const nlohmann::json& earlier) {
-  std::error_code ignored;
   if (earlier.is_object() && earlier.contains("files") && earlier["files"].is_array()) {
     for (const nlohmann::json& name : earlier["files"]) {
       if (!name.is_string() || !lies_within(path_, name.get<std::string>())) continue;
-      fs::remove(path_ / name.get<std::string>(), ignored);
+      remove_file(path_ / name.get<std::string>());
     }
   }
-  for (const std::string_view name : kResults) fs::remove(path_ / name, ignored);
+  for (const std::string_view name : kResults) remove_file(path_ / name);
 }
 
 void ResultsFolder::begin(const std::vector<std::string>& more) {
@@ -123,7 +128,8 @@ void ResultsFolder::begin(const std::vector<std::string>& more) {
   more_ = more;
   begun_ = true;
   if (!tell("running")) {
-    throw InputError({file("host.json"), 0, 0}, "cannot be written", "choose another folder with --out DIR, or free the disk");
+    throw InputError({file("host.json"), 0, 0}, "cannot be written",
+                     "choose another folder with --out DIR, or free the disk");
   }
 }
 

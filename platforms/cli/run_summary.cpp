@@ -58,7 +58,7 @@ void add_fidelity(const RunOutcome& outcome, std::size_t gpu, const std::string&
     lines.emplace_back(
         prefix + "prediction",
         held.launches == 0
-            ? std::string("none: no kernel ran alone")
+            ? std::string("none: no launch was held back")
             : fmt::format("{} that were held back, from others and what they demand: median error {}, 95 % within {}, "
                           "total time {:+.2f} %",
                           count_of(held.launches, "launch", "launches"), percent_text(held.error_p50, 1),

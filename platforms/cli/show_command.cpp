@@ -138,7 +138,7 @@ void show_params(const Machines& machines, const ParamQuery& query) {
   };
   if (query.assumptions) {
     leave_out([&unknown](const ParamEntry& e) {
-      return e.value_source.compare(0, 10, "assumption") != 0 && !is_unknown(e, unknown);
+      return e.value_source.find("assumption") == std::string::npos && !is_unknown(e, unknown);
     });
   }
   std::map<std::string, std::string> there;
@@ -150,6 +150,11 @@ void show_params(const Machines& machines, const ParamQuery& query) {
     });
   }
   if (query.table || query.against) {
+    if (query.against) {
+      std::cout << (shown.empty()
+                        ? fmt::format("no parameter differs between {} and {}\n", preset, query.against->preset)
+                        : fmt::format("of {}, of {}, source of the former\n\n", preset, query.against->preset));
+    }
     std::cout << as_params_table(shown, there, unknown);
     return;
   }
@@ -383,10 +388,9 @@ struct AllStatistics {
   std::set<std::string> built;  // those that a machine with all parts has before it runs
 };
 AllStatistics all_statistics(const std::string& gpu) {
-  Machine machine =
-      resolve_machine(gpu, {"gpu.mmu.enabled=true", "gpu.power.accounting=true", "gpu.check.races=true",
-                           "gpu.links.enabled=true"})
-          .gpus.front();
+  Machine machine = resolve_machine(gpu, {"gpu.mmu.enabled=true", "gpu.power.accounting=true", "gpu.check.races=true",
+                                          "gpu.links.enabled=true"})
+                        .gpus.front();
   replay::JobResult job;
   job.by_packets = true;
   job.observation = replay::observe_built(kInstance, machine.params);
@@ -469,6 +473,9 @@ int show_command(const std::vector<std::string>& arguments) {
     std::cout << kShowUsage;
     return line.help() ? kSuccess : kBadInput;
   }
+  for (const char* option : {"assumptions", "against"}) {
+    if (line.has(option) && what[0] != "params") line.bad(fmt::format("--{} is for params", option));
+  }
   if (what[0] == "presets") {
     show_presets();
     return kSuccess;
@@ -490,9 +497,6 @@ int show_command(const std::vector<std::string>& arguments) {
   if (format && (what[0] != "params" || *format != "table")) {
     throw InputError(fmt::format("heddle show {} has no format {}", what[0], *format),
                      "registers, statistics and steps have text and markdown, params has table");
-  }
-  for (const char* option : {"assumptions", "against"}) {
-    if (line.has(option) && what[0] != "params") line.bad(fmt::format("--{} is for params", option));
   }
   if (what[0] != "params" && what[0] != "tree" && what[0] != "bits" && what[0] != "scenario-schema") {
     const std::string near =

@@ -129,7 +129,8 @@ int test_command(const std::vector<std::string>& arguments) {
     for (const sweep::Verdict& verdict : *verdicts) {
       // A scenario that is gone has not been run, and one that was killed comes to nothing.
       if (!fs::exists(fs::path(folder) / verdict.name, ignored)) continue;
-      if (verdict.actual.status < 0) {
+      // Neither does a bug of the program, or a run that was stopped.
+      if (verdict.actual.status < 0 || verdict.actual.status == kInternalError || verdict.actual.status == kPartial) {
         throw InputError({(fs::path(folder) / verdict.name).string()}, "comes to nothing that could be expected",
                          verdict.problems.empty() ? "" : verdict.problems.front());
       }

@@ -124,6 +124,7 @@ class Gpu::Impl final : public RegisterListener {
     observation.registers = this;
     machine.state().add_compared("loaded", loader);
     machine.state().on_cleared([this] { loader.memory_cleared(); });
+    machine.state().on_restored([this] { loader.memory_restored(); });
   }
 };
 

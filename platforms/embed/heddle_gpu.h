@@ -141,6 +141,7 @@ class HEDDLE_API Gpu : public sc_core::sc_module {
   // filled, and kernel objects lie behind them. At any time; a reset keeps all of it. What the file says of machines,
   // order and results is not used. Throws Error for what is wrong in the file, for a second file whose memory overlaps
   // the first one's, and where subcontexts, loads or local memory are asked for, which are the driver's to set up.
+  // After a restore() that has failed, what was loaded before is forgotten; Error where something of it is still used.
   Contents load(const std::string& scenario);
 
   // Device memory, without time; the newest bytes, wherever they are. False: part of the range is outside.

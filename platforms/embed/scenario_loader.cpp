@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -11,6 +9,7 @@
 
 #include "arch/kernel_object.h"
 #include "common/error.h"
+#include "common/yaml_util.h"
 #include "gpu/gpu.h"
 #include "gpu/machine_state.h"
 #include "replay/device_memory.h"
@@ -25,12 +24,9 @@ constexpr std::size_t kLongestName = 4096;
 constexpr std::uint64_t kMostKernels = std::uint64_t{1} << 20;
 
 // FNV-1a, of 64 bits.
-std::uint64_t digest_of(const std::string& file) {
+std::uint64_t digest_of(const std::string& text) {
   std::uint64_t digest = 0xCBF2'9CE4'8422'2325U;
-  std::ifstream in(file, std::ios::binary);
-  for (std::istreambuf_iterator<char> byte(in), end; byte != end; ++byte) {
-    digest = (digest ^ static_cast<std::uint8_t>(*byte)) * 0x0000'0100'0000'01B3U;
-  }
+  for (const char byte : text) digest = (digest ^ static_cast<std::uint8_t>(byte)) * 0x0000'0100'0000'01B3U;
   return digest;
 }
 
@@ -69,8 +65,8 @@ std::array<std::uint32_t, 3> numbers(const arch::Dim3& extents) { return {extent
 }  // namespace
 
 Contents ScenarioLoader::load(const std::string& file, const std::string& instance) {
-  if (cleared_) begin_anew();
-  const scenario::Scenario scenario = scenario::read_scenario(file);
+  const std::string text = read_text_file(file);
+  const scenario::Scenario scenario = scenario::parse_scenario(text, file);
   check_is_plain(scenario);
   const Workload& workload = scenario.workloads.front();
   const replay::MemoryMap map = replay::map_memory(workload, instance, gpu_.params());
@@ -78,12 +74,13 @@ Contents ScenarioLoader::load(const std::string& file, const std::string& instan
     throw InputError({file, 0, 0}, "a kernel has local memory, which a platform's driver sets up",
                      "leave out `local`, or give it a home by the registers SHARE_LOCAL_ADDRESS and SHARE_LOCAL_BYTES");
   }
-  if (end_ > 0 && first_byte(workload) < end_) {
+  if (!cleared_ && end_ > 0 && first_byte(workload) < end_) {
     throw InputError({file, 0, 0},
                      fmt::format("its memory begins at byte {}, and what was loaded before ends at byte {}",
                                  first_byte(workload), end_),
                      fmt::format("say `at: {}` at its first region, or load one file that has everything", end_));
   }
+  if (cleared_) begin_anew();
   replay::load_regions(workload, instance, gpu_, map);
   const std::vector<std::uint32_t> codes = replay::load_programs(workload, gpu_);
 
@@ -112,7 +109,7 @@ Contents ScenarioLoader::load(const std::string& file, const std::string& instan
     next += bytes.size();
   }
   end_ = next;
-  files_.push_back({file, digest_of(file)});
+  files_.push_back({file, digest_of(text)});
   kernels_.insert(kernels_.end(), contents.kernels.begin(), contents.kernels.end());
   return contents;
 }
@@ -149,7 +146,6 @@ void ScenarioLoader::restore(StateReader& from) {
     if (from.number() == file.digest) continue;
     throw InputError(fmt::format("{} is another file than the saved device had loaded", file.name), kRemedy);
   }
-  cleared_ = false;  // its memory follows
 }
 
 void ScenarioLoader::begin_anew() {

@@ -24,8 +24,10 @@ class ScenarioLoader final : public Saved {
   // hold, what only a driver can set up, and memory that overlaps that of the files before.
   Contents load(const std::string& file, const std::string& instance);
 
-  // Nothing of what was loaded is in memory any more. A restore may bring it back; a load begins anew.
+  // Nothing of what was loaded is in memory any more. A restore may bring it back; a load of a file that is good begins
+  // anew.
   void memory_cleared() { cleared_ = true; }
+  void memory_restored() { cleared_ = false; }
 
   // Which files it has loaded, and where their kernels lie. They are the platform's to bring: restore() only compares.
   void save(StateWriter& to) const override;

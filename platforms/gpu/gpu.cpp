@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "arch/brought_code.h"
 #include "arch/gpu_observation.h"
@@ -515,6 +517,15 @@ std::vector<std::string> Gpu::Blocks::open_work() {
 // The last one first: whoever adds the same again is given the same numbers.
 void Gpu::Blocks::remove_codes() {
   const std::vector<std::uint32_t> numbers = programs.numbers();
+  const std::set<std::uint32_t> used = brought.used();
+  std::vector<std::string> open = open_work();
+  if (std::any_of(numbers.begin(), numbers.end(), [&used](std::uint32_t number) { return used.count(number) > 0; })) {
+    open.emplace_back("entries of reference state tables have the programs that were loaded before");
+  }
+  if (!open.empty()) {
+    throw InputError(fmt::format("what was loaded before is still used: {}", fmt::join(open, "; ")),
+                     "reset the device, or restore it, first");
+  }
   for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) codes.remove(*number);
   programs.clear();
   fluid.forget_kernels();

@@ -126,6 +126,7 @@ void MachineState::restore(std::istream& in) {
     for (const auto& listener : cleared_) listener();
     throw;
   }
+  for (const auto& listener : restored_) listener();
 }
 
 void MachineState::write(StateFileWriter& file, const Part& part) const {

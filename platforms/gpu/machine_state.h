@@ -41,8 +41,11 @@ class MachineState {
   void add_compared(std::string name, Saved& part) { compared_.push_back({std::move(name), part}); }
   // Called when a restore has failed that had begun: memory holds zeros.
   void on_cleared(std::function<void()> listener) { cleared_.push_back(std::move(listener)); }
-  // All that Gpu::add_code() was given is gone; whoever adds the same again is given the same numbers. No kernel runs,
-  // and no kernel object names one of them any more.
+  // Called when one has succeeded.
+  void on_restored(std::function<void()> listener) { restored_.push_back(std::move(listener)); }
+  // All that Gpu::add_code() was given is gone; whoever adds the same again is given the same numbers. No kernel object
+  // names one of them any more. Throws InputError, and forgets nothing, if the device is not quiet, or if an entry of a
+  // reference state table has one.
   void forget_codes() { machine_.remove_codes(); }
   // A part of the state, below a name that no other one has; parts are restored in the order in which they were added.
   void add(std::string name, Saved& part) { parts_.push_back({std::move(name), part}); }
@@ -74,6 +77,7 @@ class MachineState {
   std::vector<Part> compared_;
   std::vector<Part> parts_;
   std::vector<std::function<void()>> cleared_;
+  std::vector<std::function<void()>> restored_;
 };
 
 }  // namespace heddle::gpu

@@ -106,12 +106,16 @@ bool MemoryBackdoor::direct(std::uint64_t address, std::uint8_t*& pointer, std::
   if (memory_.hbm == nullptr || !memory_.map.contains(address, 1)) return false;
   memory::DirectMemory& direct = memory_.hbm->direct();
   std::optional<memory::DirectMemory::Range> piece = direct.granted(address);
-  for (const std::uint64_t bytes : {direct.piece_bytes(address), memory::DirectMemory::kLeastBytes}) {
-    if (piece) break;
+  while (!piece) {
+    const std::uint64_t bytes = direct.piece_bytes(address);
     const memory::DirectMemory::Range wanted = direct.piece_of(address, bytes);
-    if (let_go(wanted.first, wanted.last)) piece = wanted;
+    if (let_go(wanted.first, wanted.last)) {
+      piece = wanted;
+    } else {
+      direct.refuse(address);
+      if (bytes == memory::DirectMemory::kLeastBytes) return false;
+    }
   }
-  if (!piece) return false;
   first = piece->first;
   last = piece->last;
   pointer = direct.grant(*piece);

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "replay/csv.h"
+#include "replay/csv_field.h"
 
 namespace heddle::replay {
 namespace {

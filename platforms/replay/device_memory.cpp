@@ -74,6 +74,13 @@ bool uses_linear_memory(const workload::Workload& workload, std::uint8_t subcont
                      [](const workload::LaunchedKernel& one) { return one.kernel.cluster.linear_memory; });
 }
 
+bool launches(const workload::Workload& workload, std::uint8_t subcontext) {
+  return std::any_of(workload.ops.begin(), workload.ops.end(), [subcontext](const workload::Op& op) {
+    const auto& program = op.kernel.program;
+    return op.kernel.subcontext == subcontext && program != nullptr && program->launches();
+  });
+}
+
 class Mapper {
  public:
   Mapper(const workload::Workload& workload, const std::string& instance, const gpu::GpuParams& params)
@@ -258,7 +265,9 @@ class Mapper {
     };
     for (const MemoryRegion& region : workload_.memory) {
       if (region.users.count(subcontext) != 0) add(region.address, region.bytes, true);  // programs append
-      if (region.contents.kind == RegionContents::Kind::kernels) add(region.address, region.bytes, false);
+      // Launches from the device find their objects there.
+      const bool objects = region.contents.kind == RegionContents::Kind::kernels;
+      if (objects && launches(workload_, subcontext)) add(region.address, region.bytes, false);
     }
     const arch::LaunchMemory nested = params_.nested_memory();
     if (!workload_.launched.empty() && nested.any()) {
@@ -285,6 +294,8 @@ class Mapper {
 
   void tables() {
     if (spaces_.empty()) return;
+    // No page that somebody has mapped holds a page table.
+    for (auto& next : next_) next.second = round_up(next.second, kSmallPage);
     for (const Space& space : spaces_) {
       std::uint64_t& next = next_[space.subcontext->instance];
       const std::uint64_t base = round_up(next, arch::kPageTableAlignment);

@@ -36,7 +36,12 @@ timespec timespec_of(double seconds) {
 
 ChildPool::ChildPool() {
   sigemptyset(&watched_);
-  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&watched_, number);
+  sigaddset(&watched_, SIGCHLD);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction now {};
+    // What whoever started the program wants ignored (nohup) stays so.
+    if (sigaction(number, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&watched_, number);
+  }
   sigprocmask(SIG_BLOCK, &watched_, &before_);
 }
 
@@ -72,6 +77,7 @@ void ChildPool::start(std::size_t id, const std::vector<std::string>& command, c
     throw InputError("a process cannot be started: " + std::generic_category().message(error),
                      "run fewer side by side (--jobs)");
   }
+  setpgid(pid, pid);  // the child does so too: whoever is first
   Child child{id, pid, Clock::now(), std::nullopt};
   if (limit_s > 0) {
     child.deadline = child.begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s));
@@ -108,21 +114,28 @@ void ChildPool::enforce_limits() {
 std::optional<ChildEnd> ChildPool::wait(double seconds) {
   const Clock::time_point until =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  const auto asked_to_end = [this](const timespec& time) {
+    const int number = sigtimedwait(&watched_, nullptr, &time);
+    if (number == SIGINT || number == SIGTERM || number == SIGHUP) interrupted_ = true;
+    return interrupted_;
+  };
   while (true) {
-    if (std::optional<ChildEnd> end = reap()) return end;
+    // However fast children end, limits and signals come first. SIGCHLD may hide another one.
     enforce_limits();
+    sigset_t pending{};
+    sigpending(&pending);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+      if (sigismember(&watched_, number) == 1 && sigismember(&pending, number) == 1) interrupted_ = true;
+    }
+    if (interrupted_) return std::nullopt;
+    if (std::optional<ChildEnd> end = reap()) return end;
     Clock::time_point next = until;
     for (const Child& child : children_) {
       if (child.deadline && !child.over_limit) next = std::min(next, *child.deadline);
     }
     const double left = std::chrono::duration<double>(next - Clock::now()).count();
     if (left <= 0 && Clock::now() >= until) return std::nullopt;
-    const timespec time = timespec_of(left);
-    const int number = sigtimedwait(&watched_, nullptr, &time);
-    if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
-      interrupted_ = true;
-      return std::nullopt;
-    }
+    if (asked_to_end(timespec_of(left))) return std::nullopt;
   }
 }
 

@@ -26,6 +26,15 @@ constexpr const char* kFile = "point.json";
 constexpr std::array<const char*, 8> kStates{"done",     "failed",  "bad input", "no progress",
                                              "internal", "partial", "limit",     "killed"};
 
+// Columns of what is printed are no columns of a table.
+std::string with_single_blanks(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c != ' ' || result.empty() || result.back() != ' ') result += c;
+  }
+  return result;
+}
+
 // What a run says of its end: the message of the program, or else the first expectation that failed, or what the device
 // did.
 std::string reason_in(const std::string& output) {
@@ -37,7 +46,7 @@ std::string reason_in(const std::string& output) {
     line = trimmed(line);
     if (line.rfind("heddle: ", 0) == 0) return line.substr(std::strlen("heddle: "));
     for (const char* word : kDevice) {
-      if (found.empty() && line.rfind(word, 0) == 0) found = line;
+      if (found.empty() && line.rfind(word, 0) == 0) found = with_single_blanks(line);
     }
     if (line.rfind("note: ", 0) == 0) last = line;  // kernels that the device has rejected
   }

@@ -294,7 +294,9 @@ std::optional<double> DifferenceRow::change(std::size_t i) const {
 }
 
 bool RunDifference::ok() const {
-  return std::all_of(thresholds.begin(), thresholds.end(), [](const ThresholdResult& one) { return one.ok; });
+  // Of a run that has not come to its end no figure says anything.
+  const bool whole = thresholds.empty() || std::find(complete.begin(), complete.end(), false) == complete.end();
+  return whole && std::all_of(thresholds.begin(), thresholds.end(), [](const ThresholdResult& one) { return one.ok; });
 }
 
 RunDifference difference_of(const std::vector<RunResults>& runs, const std::vector<Threshold>& thresholds) {

@@ -212,7 +212,8 @@ std::vector<SweepFigure> default_figures(const RunResults& results) {
   if (figures.empty()) figures.push_back(simple("time", Kind::stat, "sim.time", Better::less));
   SweepFigure occupancy = simple("occupancy", Kind::stat, "gpu*.occupancy", Better::unknown);
   occupancy.sources.front().take = Take::mean;
-  figures.push_back(occupancy);
+  const auto same = [&occupancy](const SweepFigure& figure) { return figure.name == occupancy.name; };
+  if (std::none_of(figures.begin(), figures.end(), same)) figures.push_back(occupancy);
   return figures;
 }
 

@@ -160,6 +160,13 @@ std::string value_text(const YAML::Node& node) {
   return out.c_str();
 }
 
+// The items of a list that is not empty.
+std::vector<YAML::Node> some(const MapReader& map, const char* key) {
+  std::vector<YAML::Node> found = map.items(key);
+  if (found.empty()) map.fail(key, "the list is empty");
+  return found;
+}
+
 std::vector<Setting> read_settings(const MapReader& map) {
   const int given = int{map.has("set")} + int{map.has("let")} + int{map.has("option")};
   if (given != 1) {
@@ -241,9 +248,9 @@ class AxisReader {
   void read_zip() {
     refuse({"set", "let", "option", "values", "from", "to", "steps", "scale", "whole", "unit"},
            "an axis with zip has its settings and values there");
-    for (const YAML::Node& item : map_.items("zip")) {
+    for (const YAML::Node& item : some(map_, "zip")) {
       const MapReader part(item, zip_spec(), map_.thing() + ", zip", file_);
-      const std::vector<YAML::Node> values = part.items("values");
+      const std::vector<YAML::Node> values = some(part, "values");
       if (!axis_.values.empty() && values.size() != axis_.values.size()) {
         part.fail("values",
                   fmt::format("{} values, and the first list of the axis has {}", values.size(), axis_.values.size()));
@@ -262,7 +269,7 @@ class AxisReader {
 
   void read_values() {
     refuse({"to", "steps", "scale", "whole"}, "a list of values is no range");
-    for (const YAML::Node& item : map_.items("values")) {
+    for (const YAML::Node& item : some(map_, "values")) {
       AxisValue value;
       value.label = value_text(item);
       value.number = number_in(value.label);
@@ -462,7 +469,7 @@ Sweep read_sweep(const std::string& path) {
   read_common(map, "set", Setting::Kind::set, sweep);
   read_common(map, "let", Setting::Kind::let, sweep);
   read_common(map, "options", Setting::Kind::option, sweep);
-  for (const YAML::Node& item : map.items("axes")) sweep.axes.push_back(AxisReader(item, sweep.file).read());
+  for (const YAML::Node& item : some(map, "axes")) sweep.axes.push_back(AxisReader(item, sweep.file).read());
   if (map.has("derived")) {
     for (const YAML::Node& item : map.items("derived")) sweep.derived.push_back(read_derived(item, sweep));
   }
@@ -488,7 +495,7 @@ Sweep read_sweep(const std::string& path) {
     }
   }
   if (map.has("figures")) {
-    for (const YAML::Node& item : map.items("figures")) {
+    for (const YAML::Node& item : some(map, "figures")) {
       sweep.figures.push_back(read_sweep_figure(item, sweep.file, sweep.numeric_axes()));
     }
   }

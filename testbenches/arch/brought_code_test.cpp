@@ -70,6 +70,58 @@ TEST_CASE("the same bytes are one program, decoded once, wherever they lie", "[a
   CHECK(brought.programs() == 2);
 }
 
+TEST_CASE("a number alone is not enough to launch what was brought", "[arch][HST-07]") {
+  CodeStore codes;
+  const auto decoder = std::make_shared<PlainDecoder>();
+  BroughtCode brought(codes, decoder, [](const WarpProgram&) { return std::string(); });
+  const Bytes code{8, 0, 32};
+  KernelObject own = object_of(code, 8);
+  REQUIRE(brought.resolve(code, 0, own).ok());
+  CHECK(brought.can_launch(own));
+  KernelObject other = own;
+  other.code = {};
+  CHECK_FALSE(brought.can_launch(other));
+  const std::uint32_t added = codes.add(decoder->decode(code).program, {});
+  other.program = added;
+  CHECK(brought.can_launch(other));
+  own.program = added;
+  CHECK_FALSE(brought.can_launch(own));
+  other.program = added + 1;
+  CHECK_FALSE(brought.can_launch(other));
+  // A number that was somebody's code, and is anybody's then; and of a device that was saved.
+  StateWriter saved("code");
+  brought.save(saved);
+  brought.reset();
+  other.program = codes.add(decoder->decode(code).program, {});
+  CHECK(brought.can_launch(other));
+  CodeStore others;
+  BroughtCode restored(others, decoder, [](const WarpProgram&) { return std::string(); });
+  StateReader from("code", saved.bytes());
+  restored.restore(from);
+  REQUIRE(others.has(other.program));
+  CHECK_FALSE(restored.can_launch(other));
+}
+
+TEST_CASE("code that is refused makes nothing else leave, and is decoded once", "[arch][HST-07]") {
+  CodeStore codes;
+  const auto decoder = std::make_shared<PlainDecoder>();
+  decoder->text = BroughtCode::kMostBytes / 3 - 2000;
+  BroughtCode brought(codes, decoder, [](const WarpProgram&) { return std::string(); });
+  const auto bring = [&](const Bytes& code) {
+    KernelObject object = object_of(code, 8);
+    return brought.resolve(code, 0, object).reason;
+  };
+  for (std::uint8_t i = 0; i < 3; ++i) REQUIRE(bring({8, 0, 32, i}) == Reason::none);
+  REQUIRE(brought.programs() == 3);
+  CHECK(bring(Bytes(3000, 0)) == Reason::code_bytes);
+  CHECK(brought.programs() == 3);
+  decoder->text = BroughtCode::kMostBytes;  // it never has room
+  const unsigned asked = decoder->asked;
+  for (int i = 0; i < 3; ++i) CHECK(bring({8, 0, 32, 9}) == Reason::code_machine);
+  CHECK(decoder->asked == asked + 1);
+  CHECK(brought.programs() == 3);
+}
+
 TEST_CASE("code that is none, or does not suit its object or the machine, is refused with the reason",
           "[arch][HST-07][PKT-09]") {
   CodeStore codes;

@@ -1,6 +1,5 @@
-// The figures of docs/results/links.md: all-reduce over 2, 4 and 8 modelled GPUs that a switch connects, in a ring and
-// by the switch, against size, beside what the links can carry. Simulated times are the same on every computer, and a
-// test compares them with the page. Prints Markdown.
+// All-reduce over 2, 4 and 8 modelled GPUs that a switch connects, in a ring and by the switch, against size, beside
+// what the links can carry. Simulated times are the same on every computer. Prints Markdown.
 //
 //   heddle_link_figures [--fast | --to BYTES] [--gpus N]
 //

@@ -87,6 +87,7 @@ TEST_CASE("totals are per launch in stats.json and per kernel on the page", "[cl
   REQUIRE(stats.at("totals").size() == 3);
   CHECK(stats.at("totals").at(0) == json({{"operation", 0},
                                           {"kernel", "whale"},
+                                          {"guessed", false},
                                           {"size", 2},
                                           {"cgas", 2},
                                           {"unfinished", 0},

@@ -58,13 +58,14 @@ TEST_CASE("CTAs with a demand take what it needs, in every timing", "[cli][FLU-0
 
 TEST_CASE("what is busy is counted of what the GPCs share, whole or in instances", "[cli][FLU-05]") {
   const auto text = [](const std::string& instances, const std::string& subcontexts, const std::string& kernels) {
-    return "heddle: 1\ngpu: small\nconfig:\n  gpu:\n    cwd: {partition: static}\n    copy: {engines: 2}\n" +
-           instances + subcontexts + "kernels:\n" + kernels;
+    return "heddle: 1\ngpu: small\nconfig:\n  gpu:\n    copy: {engines: 2}\n" + instances + subcontexts + "kernels:\n" +
+           kernels;
   };
   const std::string demand = "block: 64, demand: {l2_read: 64 KiB, dram_read: 64 KiB}}\n";
   const Results whole = ran(text("", "", "  - {name: a, grid: 200, " + demand) + "submit: [{kernel: a, stream: a}]\n");
   const Results halves = ran(
-      text("    instances:\n      - {gpcs: [0], slices: [0, 1, 2, 3], copy_engines: [0], memory: 256 MiB}\n"
+      text("    cwd: {partition: static}\n    instances:\n      - {gpcs: [0], slices: [0, 1, 2, 3], copy_engines: [0], "
+           "memory: 256 MiB}\n"
            "      - {gpcs: [1], slices: [4, 5, 6, 7], copy_engines: [1], memory: 256 MiB}\n",
            "subcontexts: [{id: 1, instance: 0}, {id: 2, instance: 1}]\n",
            "  - {name: a, grid: 100, subcontext: 1, " + demand + "  - {name: b, grid: 100, subcontext: 2, " + demand) +

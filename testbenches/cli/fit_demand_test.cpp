@@ -65,7 +65,7 @@ TEST_CASE("a what-if says what it leans on, and what cannot matter", "[cli]") {
   CHECK(contains(with.out, "memory 1, L2 1, crossbar 1"));
   CHECK(contains(with.out, "gpu.sm.issue.tensor_flops: no kernel of the recording is known to ask for it"));
   CHECK_FALSE(contains(with.out, "pin_rate: no kernel"));
-  CHECK(contains(with.out, "from others and what they demand"));
+  CHECK(contains(with.out, "held back"));
   const Finished without = heddle_in(dir, {"run", "t.json", "--set", "gpu.hbm.pin_rate=3"});
   REQUIRE(without.status == 0);
   CHECK(contains(without.out, "gpu.hbm.pin_rate: CTAs run for fitted durations (--fit demand lets them share"));

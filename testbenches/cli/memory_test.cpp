@@ -149,7 +149,8 @@ TEST_CASE("what cannot be done with a region is refused before anything runs, wi
           {"wrong.yaml:5", "region out", "gpu0 has 1073741824 bytes", "heddle show params gpu.memory"});
   refused(dir, text, {"region in", "gpu0 has 1048576 bytes"}, {"--set", "gpu.memory=1048576"});
   refused(dir, with(text, "write: out.bin", "write: no/such/folder/out.bin"),
-          {"wrong.yaml:5", "region out", "refused/no/such/folder/out.bin cannot be written", "relative names"});
+          {"wrong.yaml:5", "region out", "refused/no/such/folder/out.bin cannot be written",
+           "names are of the results folder"});
   std::filesystem::create_directories(dir.file("refused/taken"));
   refused(dir, with(text, "write: out.bin", "write: taken"), {"wrong.yaml:5", "refused/taken cannot be written"});
   refused(dir, with(text, "write: out.bin", "write: stats.json"), {"wrong.yaml:5", "stats.json", "another name"});
@@ -171,11 +172,12 @@ TEST_CASE("the page shows what programs did to memory", "[cli]") {
   CHECK(memory.at("us").get<double>() == Approx(kernel.at("us").get<double>()).margin(0.001));
   std::map<std::string, nlohmann::json> levels;
   for (const nlohmann::json& level : memory.at("levels")) levels[level.at("name")] = level;
-  REQUIRE(levels.size() == 4);
+  REQUIRE(levels.size() == 5);
   CHECK(levels["Shared memory"].at("bytes") == 0);
   CHECK(levels["L1"].at("bytes") == 16384);
   CHECK(levels["L1"].at("hit_percent") == 0);
   CHECK(levels["L2"].at("bytes") == 2 * 16384);
+  CHECK(levels["Crossbar to SMs"].at("bytes").get<double>() >= 16384);  // and headers
   CHECK(levels["Device memory"].at("bytes").get<double>() >= 16384);
   for (const auto& [name, level] : levels) {
     CAPTURE(name);
@@ -195,6 +197,31 @@ TEST_CASE("the page shows what programs did to memory", "[cli]") {
   // Without programs there is nothing to show.
   const Results plain = run_well(dir, {scenario("two_gpus.yaml")}, "plain");
   for (const nlohmann::json& other : plain.page().at("gpus")) CHECK_FALSE(other.contains("memory"));
+}
+
+TEST_CASE("the page counts what tensor memory access units move, and copies outside of kernels take their own time",
+          "[cli]") {
+  const TempDir dir;
+  const Results tensor = run_well(dir, {scenario("tma_gemm_2x2.yaml")}, "tensor");
+  std::map<std::string, nlohmann::json> levels;
+  for (const nlohmann::json& level : tensor.page().at("gpus").at(0).at("memory").at("levels")) {
+    levels[level.at("name")] = level;
+  }
+  // Each of the four clusters reads 256 rows of 512 elements of two bytes of A, and of B, for two SMs each; C has 512 x
+  // 512 elements of four bytes.
+  const double operands = 4 * 2 * (256.0 * 512 * 2);
+  CHECK(levels["L2"].at("bytes").get<double>() == Approx(operands + 512 * 512 * 4).epsilon(0.01));
+  CHECK(levels["Crossbar to SMs"].at("bytes").get<double>() >= 2 * operands);
+  dir.write(
+      "copy.yaml",
+      "heddle: 1\ngpu: small\nmemory: [{name: x, bytes: 4 MiB}, {name: y, bytes: 4 MiB}]\nkernels:\n  - name: k\n    grid: 1\n    block: 32\n"
+      "    program: [{store: {value: 1, type: u32, at: x + 4 * thread}}]\n"
+      "submit:\n  - {copy: 4 MiB, from: y, to: x, stream: a}\n  - {kernel: k, stream: a}\n");
+  const Results copied = run_well(dir, {"copy.yaml"}, "copy");
+  for (const nlohmann::json& level : copied.page().at("gpus").at(0).at("memory").at("levels")) {
+    CAPTURE(level.dump());
+    CHECK(level.at("share_percent").get<double>() <= 100);
+  }
 }
 
 }  // namespace cli_memory_test

@@ -26,7 +26,7 @@ TEST_CASE("show registers refuses forms that do not exist, and forms of other th
   CHECK(contains(unknown.err, "text, markdown or c"));
   const Finished other = heddle_in(folder, {"show", "params", "--format", "c"});
   CHECK(other.status == 2);
-  CHECK(contains(other.err, "registers and statistics only"));
+  CHECK(contains(other.err, "heddle show params has no format c"));
   const Finished near = heddle_in(folder, {"show", "register"});
   CHECK(near.status == 2);
   CHECK(contains(near.err, "heddle show registers"));

@@ -110,7 +110,7 @@ TEST_CASE("a run ends at the limit that it is given", "[cli]") {
   };
   for (const Case& its : {Case{"time=20us", "after 20 us of simulated time (run.time_limit)"},
                           Case{"wall=0.05 s", "after 0.05 s of this computer's time (run.wall_limit)"},
-                          Case{"events=30000", "events (run.event_limit)"}}) {
+                          Case{"events=30000", "events (run.event_limit = 30000)"}}) {
     CAPTURE(its.limit);
     const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--limit", its.limit});
     CHECK(finished.status == 5);

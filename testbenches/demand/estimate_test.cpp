@@ -95,7 +95,7 @@ TEST_CASE("others share what their operands say", "[demand]") {
   CHECK(made.cta.of(DemandUnit::l2_write) == 50);
   CHECK(made.cta.of(DemandUnit::dram_read) == 80);
   CHECK(made.cta.of(DemandUnit::dram_write) == 10);
-  CHECK(made.cta.of(DemandUnit::fp32) == 25);
+  CHECK(made.cta.of(DemandUnit::fp32) == 50);  // two flops for each operation of a lane
   CHECK(estimate(work, {}, "k", std::nullopt, 132).ctas == 132);
 }
 

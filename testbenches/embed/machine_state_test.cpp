@@ -357,6 +357,32 @@ TEST_CASE("a file that is refused leaves nothing behind that keeps the next one 
   }
 }
 
+TEST_CASE("programs that somebody still uses are not forgotten", "[embed][HST-08][PKT-05]") {
+  const SimFixture fixture;
+  Lab lab({});
+  Machine& m = lab[0];
+  auto program = std::make_shared<ListProgram>(4);
+  program->exit();
+  const std::uint64_t object = lab.program_object(0, program);
+  heddle_queue queue = lab.open_queue(0, 0, 16, true);
+  const std::uint64_t signal = lab.new_signal(0, true, 9);
+  const heddle_dispatch dispatch = PacketLab::dispatch(object, 32, 32, signal);
+  const auto refusal = [&] { return failure_of([&] { m.gpu.state().forget_codes(); }); };
+  submit(queue, {kernel(PacketLab::dispatch(lab.timed_object(0, 100'000), 32, 32, signal))});
+  run_us(5);
+  CHECK_THAT(refusal(), Catch::Contains("kernels and other operations under way"));
+  wait_below(m, signal, 9);
+  settle(lab);
+  heddle_packet reference{};
+  REQUIRE(heddle_packet_reference(&reference, &dispatch, 2) == HEDDLE_OK);
+  submit(queue, {reference});
+  wait_below(m, signal, 8);
+  settle(lab);
+  CHECK_THAT(refusal(), Catch::Contains("reference state tables"));
+  m.gpu.reset();
+  CHECK(refusal().empty());
+}
+
 TEST_CASE("what a reader would refuse is not saved", "[embed][HST-08]") {
   StateWriter to("a part of it");
   to.below(7, 8, "a number");

@@ -269,6 +269,10 @@ TEST_CASE("a restore after one that failed works, with and without loading again
       std::istringstream in(damaged);
       CHECK_THAT(failure_of([&] { b.gpu.restore(in); }), Catch::Contains("damaged"));
     }
+    // A file that cannot be loaded changes nothing.
+    CHECK_THAT(failure_of([&] { (void)b.gpu.load("missing.yaml"); }), Catch::Contains("missing.yaml"));
+    CHECK_THAT(failure_of([&] { (void)b.gpu.load(write_file("bad.yaml", "heddle: 1\nsubmit: 5\n")); }),
+               Catch::Contains("bad.yaml"));
     if (loads_again) {
       const heddle::Contents again = b.gpu.load(write_file("state.yaml", kKernels));
       CHECK(again.kernel("step").object == b.contents.kernel("step").object);

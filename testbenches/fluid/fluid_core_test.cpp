@@ -571,8 +571,9 @@ TEST_CASE("the first CTAs of a kernel on an SM wait for its constants, where the
   loads.bulk_read = 80'000;
   loads.in_flight = 4000;
   const std::uint32_t kernel = runner.core.add_kernel(loads);
-  const std::uint32_t little =
-      runner.core.add_kernel(demand_of({{DemandUnit::l2_read, 1}, {DemandUnit::dram_read, 1}}, 500));
+  Demand few = demand_of({{DemandUnit::l2_read, 1}, {DemandUnit::dram_read, 1}}, 500);
+  few.in_flight = 0.2;
+  const std::uint32_t little = runner.core.add_kernel(few);
   runner.enter(0, kernel, 0);
   runner.enter(1, kernel, 1);
   const double delay = runner.core.delay(0, Resource::dram);

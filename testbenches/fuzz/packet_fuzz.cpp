@@ -126,7 +126,8 @@ class Entries {
   };
   HoldsAll fit_;
   heddle::arch::CodeStore codes_;
-  heddle::packet::KernelValidator validator_{heddle::arch::SmLimits(), codes_, fit_};
+  heddle::arch::BroughtCode brought_{codes_, nullptr, nullptr};
+  heddle::packet::KernelValidator validator_{heddle::arch::SmLimits(), brought_, fit_};
 };
 
 // Half of all tables are as the text has them.

@@ -296,6 +296,50 @@ TEST_CASE("pieces are large until the device works in them, and grow again", "[m
   CHECK(direct.piece_bytes(kBlock) == kBlock);
 }
 
+TEST_CASE("pieces that cannot be granted become smaller, and only those that were asked for grow", "[memory][HST-02]") {
+  constexpr std::uint64_t kBlock = DirectMemory::kMostBytes;
+  Storage storage(2 * kBlock);
+  DirectMemory direct(storage);
+  for (std::uint64_t expected = kBlock / 2; expected >= kPage; expected /= 2) {
+    direct.refuse(kBlock + 5);
+    CHECK(direct.piece_bytes(kBlock) == expected);
+    CHECK(direct.piece_bytes(0) == kBlock);
+  }
+  direct.refuse(kBlock);
+  CHECK(direct.piece_bytes(kBlock) == kPage);
+  (void)direct.grant(direct.piece_of(kBlock, kPage));
+  CHECK(direct.piece_bytes(kBlock) == 2 * kPage);
+  (void)direct.grant(direct.piece_of(kBlock + 4 * kPage, kPage));  // smaller than what was to be asked for
+  CHECK(direct.piece_bytes(kBlock) == 2 * kPage);
+  (void)direct.grant(direct.piece_of(kBlock + 6 * kPage, 2 * kPage));
+  CHECK(direct.piece_bytes(kBlock) == 4 * kPage);
+}
+
+TEST_CASE("whoever is told of an end may end other grants", "[memory][HST-02]") {
+  Storage storage(8 * kPage);
+  DirectMemory direct(storage);
+  std::map<std::uint64_t, int> ends;
+  direct.on_end([&](std::uint64_t first, std::uint64_t) {
+    ++ends[first];
+    direct.end_all();
+  });
+  for (std::uint64_t page = 0; page < 4; ++page) (void)direct.grant(direct.piece_of(page * kPage, kPage));
+  direct.end(kPage, 2 * kPage);
+  CHECK(ends == std::map<std::uint64_t, int>{{0, 1}, {kPage, 1}, {2 * kPage, 1}, {3 * kPage, 1}});
+  CHECK_FALSE(direct.any());
+}
+
+TEST_CASE("bytes that become corrupt end their grant, and are granted to nobody", "[memory][HST-02][MEM-04]") {
+  DirectBench bench(TimingMode::at);
+  REQUIRE(bench.ask(300));
+  REQUIRE(bench.ask(kPage + 300));
+  bench.slices[bench.map.slice_of(300)]->poison(300, 1);
+  CHECK(bench.at(300) == nullptr);
+  CHECK_FALSE(bench.hbm.direct().granted(300));
+  CHECK_FALSE(bench.ask(300));
+  CHECK(bench.at(kPage + 300) != nullptr);
+}
+
 TEST_CASE("a reserved piece of storage takes no memory before it is touched", "[memory][SM-04]") {
   Storage storage(std::uint64_t{1} << 40);
   std::uint8_t* bytes = storage.range_of(std::uint64_t{1} << 39, DirectMemory::kMostBytes);

@@ -2,12 +2,14 @@
 // one of its fields, and no others. One dispatch for each rule that breaks it alone.
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "packet/packet_check.h"
+#include "support/list_program.h"
 
 namespace packet_check_rules_test {
 
@@ -166,7 +168,8 @@ TEST_CASE("of a difference the rules for kernel and object are checked that look
   for (const Rule& rule : rules) {
     CAPTURE(rule.name);
     Counting machine;
-    CodeStore codes;
+    CodeStore store;
+    const BroughtCode codes(store, nullptr, nullptr);
     KernelShape shape;
     Dispatch dispatch = good();
     {
@@ -215,6 +218,37 @@ TEST_CASE("what is counted as checked are the rules that look at the fields", "[
   CHECK(checks_of_fields(1U << 1 | 1U << 2 | 1U << 3 | 1U << 4) == 1 + 3 + 1 + 3);
 }
 
+TEST_CASE("a number names no program that software has brought", "[packet][PKT-09][PKT-13][HST-07]") {
+  class OneProgram final : public CodeDecoder {
+   public:
+    DecodedCode decode(const std::vector<std::uint8_t>&) const override {
+      auto program = std::make_shared<heddle::test::ListProgram>(4);
+      program->exit();
+      return {program, {}, {}, 0};
+    }
+  };
+  Counting machine;
+  CodeStore store;
+  const auto decoder = std::make_shared<OneProgram>();
+  BroughtCode codes(store, decoder, [](const WarpProgram&) { return std::string(); });
+  KernelValidator validator(SmLimits(), codes, machine);
+  Dispatch brought = good();
+  brought.object.code = {4096, 3};
+  REQUIRE(codes.resolve({1, 2, 3}, 0, brought.object).ok());
+  Dispatch by_number = good();
+  by_number.object.program = brought.object.program;
+  Dispatch loaded = good();
+  loaded.object.program = store.add(decoder->decode({}).program, {});
+  KernelShape shape;
+  for (const FieldSet changed : {kAllFields | kRegisters | kProgram, kObjectField, kProgram}) {
+    CHECK(validator.validate(brought.fields, brought.object, 0, shape, changed).ok());
+    CHECK(validator.validate(loaded.fields, loaded.object, 0, shape, changed).ok());
+    const HsaResult refused = validator.validate(by_number.fields, by_number.object, 0, shape, changed);
+    CHECK(refused.reason == Reason::object_program);
+    CHECK(refused.status == HsaStatus::invalid_code_object);
+  }
+}
+
 // CWD-25: the distributor is asked once for a kernel that comes again and again, and for every other one.
 TEST_CASE("kernels that differ in anything that decides whether they fit are asked for", "[packet][PKT-09][CWD-25]") {
   using Change = std::function<void(Dispatch&)>;
@@ -237,7 +271,8 @@ TEST_CASE("kernels that differ in anything that decides whether they fit are ask
       [](Dispatch& d) { d.object.cluster.linear_memory = true; },
   };
   Counting machine;
-  CodeStore codes;
+  CodeStore store;
+  const BroughtCode codes(store, nullptr, nullptr);
   KernelValidator validator(SmLimits(), codes, machine);
   const auto validate = [&](const Change& change) {
     Dispatch dispatch = good();

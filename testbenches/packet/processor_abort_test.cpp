@@ -149,6 +149,30 @@ TEST_CASE("of a condensed packet that is killed nothing more is launched or sign
   }
 }
 
+TEST_CASE("of kernels that overlap those that run are waited for, and killed", "[packet][PKT-07][PKT-14]") {
+  PacketParams params;
+  params.condensed = CondensedOrder::overlap;
+  PacketBench bench(params);
+  Producer queue(bench, 0);
+  queue.submit(reference_packet(0, fields_of(bench.object("k"))));
+  REQUIRE(bench.settle());
+  bench.tasks.held = true;
+  queue.submit(condensed_packet({diff_of(0), diff_of(0), diff_of(0)}));
+  bench.run(10'000);
+  REQUIRE(bench.tasks.kernels.size() == 4);
+  bench.tasks.release(1);
+  bench.run(3000);
+  CHECK(bench.waits() ==
+        std::vector<std::string>{"packet 1 of queue 0 (k and 2 more) waits: for the end of k (queue 0, "
+                                 "packet 1)"});
+  queue.inactivate();
+  bench.run(3000);
+  CHECK(bench.tasks.kills ==
+        std::vector<std::uint32_t>{bench.tasks.kernels[2].packet.operation, bench.tasks.kernels[3].packet.operation});
+  CHECK(states_of(bench, 0).back() == QueueState::inactive);
+  expect_nothing_left(bench);
+}
+
 TEST_CASE("packets without kernels are killed as well, but for copies", "[packet][PKT-14]") {
   PacketBench bench;
   bench.copies.duration = [] { return Cycle{20'000}; };

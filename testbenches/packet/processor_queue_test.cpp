@@ -407,6 +407,7 @@ TEST_CASE("a wrong set-up is an error of the queue", "[packet][PKT-09]") {
     CHECK(event.status == HsaStatus::invalid_queue);
     CHECK(event.reason >= arch::Reason::queue_size);
     CHECK(event.reason <= arch::Reason::queue_subcontext);
+    CHECK(event.kernel == 0);
     queue.close();
     bench.run(10);
     CHECK(bench.events(QueueEvent::state, number).back().state == QueueState::closed);
@@ -431,10 +432,16 @@ TEST_CASE("a wrong set-up is an error of the queue", "[packet][PKT-09]") {
   }
   REQUIRE(bench.settle());
   CHECK(last.read_index() == (std::uint64_t{1} << 63) + 20);
-  // A queue that does not exist.
-  bench.send({protocol::QueueCommand::doorbell, 99, {}, 0, 0});
-  bench.run(10);
-  CHECK(bench.host.events.back().packet.status == HsaStatus::invalid_queue);
+  // Queues that do not exist.
+  for (const std::uint32_t beyond : {PacketParams().queues, PacketParams().queues + 67}) {
+    bench.host.events.clear();
+    bench.send({protocol::QueueCommand::doorbell, beyond, {}, 0, 0});
+    bench.run(10);
+    REQUIRE(bench.host.events.size() == 1);
+    CHECK(bench.host.events[0].packet.queue == beyond);
+    CHECK(bench.host.events[0].packet.status == HsaStatus::invalid_queue);
+    CHECK(bench.host.events[0].packet.reason == arch::Reason::queue_number);
+  }
 }
 
 }  // namespace packet_processor_queue_test

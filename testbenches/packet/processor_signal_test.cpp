@@ -129,6 +129,31 @@ TEST_CASE("dependency signals that the device sees change wake their packet, and
   bench.run(2000);
   REQUIRE(begun(bench));
   CHECK(bench.log.of(0, 0)->times.ready <= changed + 100);
+  CHECK(bench.observation.stats.value("gpu0.packet.signal_polls") == 4);  // one of the signals was 0 at once
+  CHECK(bench.observation.stats.value("gpu0.packet.signal_wakes") == 2);
+}
+
+TEST_CASE("a packet that is woken looks no more often afterwards", "[packet][PKT-14]") {
+  PacketBench bench;
+  const std::uint64_t far = arch::kHostWindow + 0x9000;
+  bench.memory.put(far, 1);
+  const std::uint64_t near = bench.signal(0, 9);
+  Producer queue(bench, 0);
+  queue.submit(barrier_packet(PacketType::barrier_and, {far, near}));
+  bench.run(3000);
+  const auto looks = [&] {
+    const std::uint64_t before = bench.memory.served;
+    bench.run(50'000);
+    return bench.memory.served - before;
+  };
+  const std::uint64_t alone = looks();
+  CHECK(alone > 10);
+  for (std::uint64_t value = 8; value > 4; --value) {
+    bench.memory.put(near, value);
+    bench.run(200);
+  }
+  CHECK(bench.observation.stats.value("gpu0.packet.signal_wakes") == 4);
+  CHECK(looks() <= alone + 2);
 }
 
 TEST_CASE("a signal that changes while it is read is read again", "[packet][PKT-14]") {
@@ -158,6 +183,9 @@ TEST_CASE("a completion signal in the host's memory wakes those who wait for it 
   second.write(barrier_packet(PacketType::barrier_or, {done}));
   second.write(kernel_packet(bench.object("k")));
   second.ring(1);
+  Producer other(bench, 2);  // waits for another one
+  bench.memory.put(done + 0x1000, 1);
+  other.submit(barrier_packet(PacketType::barrier_or, {done + 0x1000}));
   bench.run(5000);
   first.submit(kernel_packet(bench.object("k"), done));
   bench.run(10'000);
@@ -172,6 +200,7 @@ TEST_CASE("a completion signal in the host's memory wakes those who wait for it 
   CHECK(bench.log.of(1, 2) == nullptr);
   bench.run(200'000);
   CHECK(bench.log.of(1, 2) != nullptr);
+  CHECK(bench.observation.stats.value("gpu0.packet.signal_wakes") == 1);
 }
 
 TEST_CASE("nothing behind a barrier packet begins before that is complete", "[packet][PKT-02][PKT-04]") {

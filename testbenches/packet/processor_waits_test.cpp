@@ -117,6 +117,25 @@ TEST_CASE("a run without progress says who waits for whom", "[packet][PKT-04]") 
     lines = bench.waits();
     CHECK(lines == Lines{"packet 0 of queue 0 (kernel dispatch) waits: for an answer from memory"});
   }
+  SECTION("a hold takes its time, and what follows it is none of that") {
+    a.submit(hold_packet(5'000, done));
+    bench.run(3000);
+    CHECK(bench.waits() == Lines{"packet 0 of queue 0 (vendor) waits: for the end of its time"});
+    bench.memory.delay = [] { return Cycle{1'000'000}; };
+    bench.run(6000);  // its signal is being changed
+    CHECK(bench.processor.open() == 1);
+    CHECK(bench.waits().empty());
+  }
+  SECTION("a copy") {
+    bench.copies.duration = [] { return Cycle{1'000'000}; };
+    arch::VendorPacket copy;
+    copy.from = 0x5000;
+    copy.to = 0x9000;
+    copy.bytes = 64;
+    a.submit(arch::encode(copy));
+    bench.run(3000);
+    CHECK(bench.waits() == Lines{"packet 0 of queue 0 (vendor) waits: for the end of its copy"});
+  }
   SECTION("a queue that was stopped") {
     arch::PacketBytes bytes = kernel_packet(bench.object("gemm"));
     bytes[4] = 0;

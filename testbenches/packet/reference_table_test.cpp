@@ -24,7 +24,8 @@ struct HoldsAll final : FitCheck {
 struct Lab {
   HoldsAll fit;
   CodeStore codes;
-  KernelValidator validator{SmLimits(), codes, fit};
+  BroughtCode brought{codes, nullptr, nullptr};
+  KernelValidator validator{SmLimits(), brought, fit};
 
   // Random packets that fit random objects, without programs.
   bool make(oracle::Rng& rng, oracle::Image& image, oracle::ObjectImage& object, StoredKernel& kernel) {

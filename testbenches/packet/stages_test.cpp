@@ -1,5 +1,6 @@
 // Stages of the packet processor without SystemC: on a plain time base, with a memory that is a vector.
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "arch/byte_codec.h"
+#include "common/state.h"
 #include "common/timebase.h"
 #include "packet/packet_router.h"
 
@@ -377,7 +379,8 @@ struct BufferBench : StageBench, EntryListener, ScopesListener {
 
   HoldsAll fit;
   arch::CodeStore codes;
-  KernelValidator validator{arch::SmLimits(), codes, fit};
+  arch::BroughtCode brought{codes, nullptr, nullptr};
+  KernelValidator validator{arch::SmLimits(), brought, fit};
 };
 
 }  // namespace
@@ -479,6 +482,62 @@ TEST_CASE("the buffer in memory: nothing is kept on the chip, and emptying is wr
   bench.log.clear();
   buffer.open(1);
   CHECK(bench.log.front() == fmt::format("800: own write {}", table));
+}
+
+TEST_CASE("the programs that may lie in a table in memory are known", "[packet][PKT-11][HST-07][HST-08]") {
+  BufferBench bench;
+  PacketParams params = costs();
+  params.table = TablePlace::memory;
+  params.entries = 2;
+  const StageContext context{bench.time,         "stage",        params,       {}, bench.packets, bench.queues,
+                             bench.queue_memory, bench.reporter, bench.circuit};
+  ReferenceBuffer buffer(context, {bench, bench, bench.validator, bench}, 0x8000);
+  bool fails = false;
+  bench.memory.deliver = [&](const MemoryAnswer& answer) {
+    bench.queue_memory.answered(answer.tag.queue);
+    MemoryAnswer changed = answer;
+    changed.ok = !fails || answer.tag.part != 0;  // the first of two lines
+    buffer.on_answer(changed);
+  };
+  using Programs = std::set<std::uint32_t>;
+  const auto known = [](const ReferenceBuffer& of) {
+    Programs used;
+    of.mark_codes(used);
+    used.erase(arch::kNoCode);
+    return used;
+  };
+  bench.queues.open(0, ring_of(4));
+  Packet& packet = bench.packet_of(0, 1);
+  buffer.open(0);
+  bench.time.run_until(200);
+  CHECK(known(buffer).empty());
+  Cycle now = 200;
+  const auto write = [&](std::uint32_t program, const Programs& meanwhile, const Programs& then) {
+    StoredKernel kernel = bench.kernel(0x10);
+    kernel.object.program = program;
+    buffer.write(packet, 1, kernel);
+    CHECK(known(buffer) == meanwhile);
+    bench.time.run_until(now += 100);
+    CHECK(known(buffer) == then);
+  };
+  write(5, {5}, {5});
+  fails = true;
+  write(6, {5, 6}, {5, 6});  // one of them lies there
+  fails = false;
+  heddle::StateWriter saved("tables");
+  buffer.save(saved);
+  ReferenceBuffer restored(context, {bench, bench, bench.validator, bench}, 0x8000);
+  heddle::StateReader from("tables", saved.bytes());
+  restored.restore(from);
+  from.end();
+  CHECK(known(restored) == Programs{5, 6});
+  fails = true;
+  write(8, {5, 6, 8}, {5, 6, 8});
+  fails = false;
+  write(7, {5, 6, 7, 8}, {7});
+  buffer.open(0);
+  bench.time.run_until(now += 100);
+  CHECK(known(buffer).empty());
 }
 
 }  // namespace packet_stages_test

@@ -89,7 +89,7 @@ TEST_CASE("a browser draws the page of a sweep", "[report][browser][SWP-08]") {
     INFO(heading);
     CHECK(count_of(dom, std::string("<h3>") + heading + "</h3>") == 1);
   }
-  CHECK_THAT(dom, Contains("What is it for?") && Contains("87.25 %") && Contains("115.5 \u00b5s"));
+  CHECK_THAT(dom, Contains("What is it for?") && Contains("87.3 %") && Contains("115.5 \u00b5s"));
   // Least time of all that are known: point 9 = 1 + 10.
   CHECK_THAT(dom, Contains("11 \u00b5s</dd>") && Contains("point 9: width 100, rows 1, kind a"));
   CHECK_THAT(dom, Contains("1 not run") && Contains("FAILED: x") && Contains("hits: the run has no statistic hits"));

@@ -265,9 +265,9 @@ TEST_CASE("mistakes in operations", "[workload][scenario]") {
              Contains("s.yaml:5:38: operation, after: there is no operation frist") && Contains("did you mean first?"));
   CHECK_THAT(error(with("  - {id: x, kernel: gemm, stream: a, after: [x, x]}")), Contains("x stands twice"));
   CHECK_THAT(error(with("  - {id: x, kernel: gemm, stream: a, after: [[x]]}")), Contains("found a list"));
-  CHECK_THAT(error(with("  - {id: x, kernel: gemm, stream: a}\n  - {id: y, kernel: gemm, stream: b, after: x}",
-                        "gpus: [small, small]\nstreams: [{name: b, gpu: 1}]\n")),
-             Contains("operation y, after: it runs on gpu1, x on gpu0") && Contains("same GPU"));
+  // Operations of different GPUs may wait for each other (LNK-09).
+  CHECK(error(with("  - {id: x, kernel: gemm, stream: a}\n  - {id: y, kernel: gemm, stream: b, after: x}",
+                   "gpus: [small, small]\nstreams: [{name: b, gpu: 1}]\n")) == "accepted");
 }
 
 TEST_CASE("mistakes in expectations", "[workload][scenario]") {

@@ -60,8 +60,8 @@ class Cluster:
         self.environment.pop("SLURM_JOB_ID", None)
 
     def start(self, name, *arguments):
-        log = open(self.folder / f"{name}.log", "wb")  # closed with the daemon
-        self.daemons.append(subprocess.Popen([find(name), *arguments], stdout=log, stderr=log, env=self.environment))
+        with open(self.folder / f"{name}.log", "wb") as log:
+            self.daemons.append(subprocess.Popen([find(name), *arguments], stdout=log, stderr=log, env=self.environment))
 
     def __enter__(self):
         for name in ("munge", "state", "spool"):

@@ -302,22 +302,22 @@ TEST_CASE("an abort ends CTAs that run for a duration, and those that come later
     bench.mpc.start(700, timed(3, 5, 1'000'000));
     bench.mpc.abort(500, 5);
     bench.mpc.abort(510, 5);
-    heddle::test::run_until_idle();
-    REQUIRE(bench.mpc.exits.size() == 4);
-    const Cycle links = mode != TimingMode::lt ? 2 * heddle::test::ProgramMpc::kDistance : 0;
-    for (const auto& [cycle, exit] : bench.mpc.exits) {
-      CAPTURE(exit.cta_slot, cycle);
-      const bool ended_itself = exit.cta_slot == 1 || exit.cta_slot == 2;
-      CHECK(exit.faulted == !ended_itself);
-      if (exit.cta_slot == 0) CHECK(cycle == 500 + links);
-      if (exit.cta_slot == 3) CHECK(cycle == 700 + links);
-    }
-    CHECK(bench.sm.resident() == 0);
-    // The end that the first one would have had is no other's.
-    bench.mpc.start(5000 + bench.domain.now(), timed(0, 7, 400));
+    // In the slot of the first one, beyond the end that this would have had.
+    bench.mpc.start(600, timed(0, 7, 2'000'000));
     heddle::test::run_until_idle();
     REQUIRE(bench.mpc.exits.size() == 5);
-    CHECK_FALSE(bench.mpc.exits.back().second.faulted);
+    const Cycle links = mode != TimingMode::lt ? 2 * heddle::test::ProgramMpc::kDistance : 0;
+    std::map<std::uint32_t, Cycle> ended_itself;  // by operation, the last one
+    for (const auto& [cycle, exit] : bench.mpc.exits) {
+      CAPTURE(exit.cta_slot, cycle);
+      const bool aborted = exit.tag.operation == 5 && exit.cta_slot != 2;
+      CHECK(exit.faulted == aborted);
+      if (!aborted) ended_itself[exit.tag.operation] = cycle;
+      if (aborted && exit.cta_slot == 0) CHECK(cycle == 500 + links);
+      if (exit.cta_slot == 3) CHECK(cycle == 700 + links);
+    }
+    CHECK(ended_itself[7] - (600 + 2'000'000) == ended_itself[6] - 900);
+    CHECK(bench.sm.resident() == 0);
   }
 }
 

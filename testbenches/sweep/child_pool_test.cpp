@@ -95,7 +95,7 @@ TEST_CASE("the reason of a bad end is the run's own word", "[sweep][SWP-04]") {
   CHECK(reason(2, "x\n\nheddle: a.yaml:3:1: kernel k: wrong\n") == "a.yaml:3:1: kernel k: wrong");
   CHECK(reason(1, "name\n  met:     a = 1\n  FAILED: b = 2, but is 3\n  FAILED: c = 2\npage: x\n") ==
         "FAILED: b = 2, but is 3");
-  CHECK(reason(1, "name\n  FAULT:   gpu0, kernel k: address\npage: x\n") == "FAULT:   gpu0, kernel k: address");
+  CHECK(reason(1, "name\n  FAULT:   gpu0, kernel k: address\npage: x\n") == "FAULT: gpu0, kernel k: address");
   CHECK(reason(1, "  note: 2 kernels were rejected\n\nsimulated in 1 s\n") == "note: 2 kernels were rejected");
   CHECK(reason(3, "heddle: no progress: nothing left; the chain of waits:\n  a waits\n") ==
         "no progress: nothing left; the chain of waits:");

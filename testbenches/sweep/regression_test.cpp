@@ -14,7 +14,9 @@ using sweep::Verdict;
 TEST_CASE("figures are judged within their tolerances", "[sweep][RGR-01]") {
   const ExpectedRun expected{0, {{"sim.time", 100}, {"gpu0.faults", 0}, {"figure latency", 300}}};
   const std::vector<sweep::Tolerance> tolerances = {{"sim.*", 1, true}, {"figure latency", 5, false}};
-  const auto problems = [&](ExpectedRun actual) { return sweep::judge("x", actual, expected, tolerances, "").problems; };
+  const auto problems = [&](ExpectedRun actual) {
+    return sweep::judge("x", actual, expected, tolerances, "").problems;
+  };
   using Figures = std::map<std::string, double>;
   CHECK(problems({0, expected.figures}).empty());
   CHECK(problems({0, Figures{{"sim.time", 101}, {"gpu0.faults", 0}, {"figure latency", 295}}}).empty());

@@ -108,7 +108,7 @@ derived:
   CHECK(holds(message_of(folder, R"(sweep: 1
 axes: [{zip: [{set: a.x, values: [1, 2]}, {set: a.y, values: [1, 2, 3]}]}]
 )"),
-              "s.yaml:2:65: axis, zip, values: 3 values, and the first list of the axis has 2"));
+              "s.yaml:2:62: axis, zip, values: 3 values, and the first list of the axis has 2"));
 }
 
 TEST_CASE("samples are different, obey `where`, and follow from their seed", "[sweep][SWP-03]") {
@@ -164,12 +164,12 @@ TEST_CASE("what is wrong with a sweep file is told with its place", "[sweep][SWP
     CHECK(holds(told, message));
     CHECK(holds(told, "s.yaml:"));
   };
-  wrong("axes: []\n", "axes");
+  wrong("axes: []\n", "axes: the list is empty");
   wrong("run: x.yaml\n", "the key \"axes\" is missing");
   wrong("axes: [{set: a.x}]\n", "values are expected, or from and to");
   wrong("axes: [{values: [1]}]\n", "one of set, let, option is expected");
   wrong("axes: [{set: a.x, let: y, values: [1]}]\n", "one of set, let, option is expected");
-  wrong("axes: [{set: a.x, values: []}]\n", "values");
+  wrong("axes: [{set: a.x, values: []}]\n", "values: the list is empty");
   wrong("axes: [{set: a.x, values: [1, 1]}]\n", "the value 1 stands twice");
   wrong("axes: [{set: a.x, values: [a], unit: KiB}]\n", "a number is expected");
   wrong("axes: [{set: a.x, values: [1], labels: [a, b]}]\n", "2 labels for 1 values");

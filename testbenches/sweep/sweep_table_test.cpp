@@ -110,7 +110,7 @@ TEST_CASE("CSV and SQLite hold the same rows", "[sweep][SWP-08]") {
         "5|3.0|plain|50.0|NULL|done|0||0.5\n"
         "6|3.0|with, comma|60.0|NULL|done|0||0.5\n");
   CHECK(query(file, "SELECT * FROM axes") == "x|--set a.x|\nkind|--set a.kind|\n");
-  CHECK(query(file, "SELECT * FROM figures") == "time|us|less\na \"b\"|things|\n");
+  CHECK(query(file, "SELECT * FROM figures") == "time|us|less\na \"b\"||\n");
   CHECK_THROWS_WITH(write_sqlite(lab.table, lab.folder.file("none/t.sqlite")), Catch::Contains("cannot be written"));
 }
 

@@ -348,6 +348,39 @@ TEST_CASE("bad code stops its queue with the reason, and nothing else", "[system
   settle(lab);
 }
 
+TEST_CASE("a number alone launches nothing that software has brought", "[system][HST-07][PKT-09][PRT-08]") {
+  SimFixture fixture;
+  PacketLab lab(small(), gpu::DeviceMemory::own, std::make_shared<program::CodeImage>());
+  lab.begin();
+  BroughtProgram brought(kAddKernel);
+  brought.load(lab);
+  const heddle_program_kernel add = brought.kernel("add");
+  const std::uint64_t x = words(lab, 1);
+  const std::uint64_t y = words(lab, 0);
+  const std::uint64_t kernarg = arguments(lab, {x, y, kItems, 1});
+  heddle_queue queue = lab.open_queue(0, 0, 16, true);
+  run(lab, queue, add, kernarg);
+  check_sums(lab, y, 1);
+  // Somebody else's object without code, which names whatever number that program may have.
+  for (std::uint32_t number = 1; number < 6; ++number) {
+    CAPTURE(number);
+    heddle_kernel_object object{};
+    object.program = number;
+    object.registers_per_thread = add.registers;
+    object.name = "add";
+    heddle_program_kernel kernel = add;
+    kernel.object = lab.new_object(0, object);
+    heddle_queue other = lab.open_queue(0, 1, 8, true);
+    const heddle_error error = refused(lab, other, dispatch_of(kernel, kernarg, 0));
+    CHECK(error.status == 0x1010);
+    CHECK(error.reason == HEDDLE_REASON_OBJECT_PROGRAM);
+  }
+  check_sums(lab, y, 1);
+  run(lab, queue, add, kernarg);
+  check_sums(lab, y, 2);
+  settle(lab);
+}
+
 TEST_CASE("a machine without a decoder, or without what a program needs, refuses code", "[system][HST-07]") {
   const bool decoder = GENERATE(false, true);
   SimFixture fixture;
@@ -461,6 +494,22 @@ TEST_CASE("a launch from the device reaches the kernel objects and the code of i
   // Three parents were other programs to the machine, as links are a part of code; the secret was never seen.
   CHECK(decoder->decoded == decoded + 3);
   m.write(place, code);
+  // One without code that names a program that was brought, by its number.
+  std::vector<std::uint8_t> whole(arch::kKernelObjectBytes);
+  REQUIRE(m.move(tlm::TLM_READ_COMMAND, own.physical(child), whole.data(), whole.size()));
+  for (std::uint32_t number = 1; number < 5; ++number) {
+    heddle_kernel_object by_number{};
+    by_number.program = number;
+    by_number.registers_per_thread = brought.kernel("add").registers;
+    by_number.name = "add";
+    std::array<std::uint8_t, HEDDLE_KERNEL_OBJECT_BYTES> bytes{};
+    REQUIRE(heddle_kernel_object_encode(bytes.data(), &by_number) == HEDDLE_OK);
+    REQUIRE(m.move(tlm::TLM_WRITE_COMMAND, own.physical(child), bytes.data(), bytes.size()));
+    run(lab, queue, brought.kernel("parent"), own.arguments());
+    REQUIRE(m.gpu.log().faults().size() == ++faults);
+    CHECK(m.gpu.log().faults().back().where == "the kernel object names a program that is not there");
+  }
+  REQUIRE(m.move(tlm::TLM_WRITE_COMMAND, own.physical(child), whole.data(), whole.size()));
   run(lab, queue, brought.kernel("parent"), own.arguments());
   check_sums(lab, own.data + 1024, 12);
   settle(lab);

@@ -201,6 +201,12 @@ TEST_CASE("queues can be inactivated at any time, whatever their kernels are doi
     const std::uint64_t endless_object = lab.program_object(0, endless(), "endless");
     const std::uint64_t timed = lab.timed_object(0, random.between(100, 5000));
     const std::uint64_t long_timed = lab.timed_object(0, 1'000'000'000, "long");
+    heddle_kernel_object clusters{};
+    clusters.shortest = clusters.longest = 1'000'000'000;
+    clusters.extents[HEDDLE_CLUSTER_GPC][0] = 2;
+    clusters.extents[HEDDLE_CLUSTER_GPC][1] = clusters.extents[HEDDLE_CLUSTER_GPC][2] = 1;
+    clusters.name = "clusters";
+    const std::uint64_t long_clusters = lab.new_object(0, clusters);
     const std::uint64_t word = lab.take_device(128);
     std::vector<heddle_queue> queues;
     std::vector<std::uint64_t> signals;
@@ -213,8 +219,10 @@ TEST_CASE("queues can be inactivated at any time, whatever their kernels are doi
         heddle_dispatch d = PacketLab::dispatch(timed, 32 * random.between(1, 300), 32, signals[q], random.chance(20));
         // Queue 2 is to go on: nothing of it may wait for ever.
         const bool forever = q < 2 && random.chance(40);
-        const std::uint64_t lasting = random.chance(50) ? endless_object : long_timed;
-        packets.push_back(forever ? endless_kernel(lasting, random.between(1, 300), word, signals[q]) : kernel(d));
+        const bool clustered = random.chance(40);
+        const std::uint64_t lasting = clustered ? long_clusters : random.chance(50) ? endless_object : long_timed;
+        const std::uint32_t ctas = random.between(1, 150) * 2;
+        packets.push_back(forever ? endless_kernel(lasting, ctas, word, signals[q]) : kernel(d));
       }
       submit(queues[q], packets);
       sent.push_back(static_cast<std::uint32_t>(packets.size()));

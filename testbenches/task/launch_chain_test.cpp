@@ -1,4 +1,5 @@
 // Chains of device-side launches and SMs that launch, over one plain memory, with their steps in any order (TSK-13).
+#include "arch/address_map.h"
 #include "task/launch_world.h"
 
 namespace heddle::test::task_launch_chain_test {
@@ -103,7 +104,7 @@ TEST_CASE("a task whose kernel object cannot be read is told of, and one whose r
 }
 
 TEST_CASE("kernel object and code are read in the address space of the grid that launches", "[task][TSK-06][MEM-04]") {
-  constexpr std::uint8_t kSubcontext = 5;
+  static constexpr std::uint8_t kSubcontext = 5;
   const bool tail = GENERATE(false, true);
   RecordLine line{};
   arch::put_number(line, tmd::kContext, 8, 0x2000);
@@ -113,8 +114,9 @@ TEST_CASE("kernel object and code are read in the address space of the grid that
     REQUIRE(task::child_record(line).mode == arch::LaunchMode::tail);
   }
   const std::uint64_t parent = tail ? 0x2000 : 0x5000;
-  const auto spaces = [parent](std::uint64_t asked) {
-    return asked == parent ? std::optional<std::uint8_t>(kSubcontext) : std::nullopt;
+  const auto spaces = [parent](std::uint64_t asked) -> std::optional<std::uint8_t> {
+    if (asked != parent) return std::nullopt;
+    return kSubcontext;
   };
   arch::KernelObject object;
   object.code = {0x4000, 200};

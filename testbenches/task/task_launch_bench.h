@@ -180,7 +180,8 @@ class AtomicMemory : public sc_core::sc_module, private EventHandler {
     const std::uint32_t bytes = payload.get_data_length();
     if (address >= kBytes || bytes > kBytes - address) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
     protocol::MemoryExtension& extension = *protocol::extension_of(payload);
-    HEDDLE_CHECK(extension.physical, "an address of task management that would be translated");
+    // Kernel objects and code are read as whoever launches sees them: here nothing is translated.
+    HEDDLE_CHECK(extension.physical || payload.is_read(), "a record of task management that would be translated");
     std::uint8_t* data = bytes_.data() + address;
     if (payload.is_read()) {
       std::copy_n(data, bytes, payload.get_data_ptr());

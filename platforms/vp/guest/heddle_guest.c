@@ -42,6 +42,7 @@
 #define PROGRAM_TRIPLE 1u /* as kernels.yaml has them */
 #define PROGRAM_COUNT 2u
 #define PROGRAM_STAY 3u
+#define PROGRAMS 3u
 #define TRIALS 2000u /* waits for a signal, of which each is at most a second */
 
 struct card {
@@ -556,7 +557,8 @@ static void attack(struct card* card, uint64_t dice, const struct heddle_info* o
 }
 
 /* The same with code that the attacker brings: a kernel of its own that reaches for what is the other's, an object of
- * its own that names the other's code, or a packet that names the other's object, all where they are known to lie. */
+ * its own that names the other's code, or a packet that names the other's object, all where they are known to lie; or
+ * an object of its own that names by its number what the device may have made of code, whoever has brought that. */
 static void attack_with_code(struct card* card, struct brought* brought, uint64_t dice,
                              const struct heddle_info* other) {
   const uint64_t own = card->info.device_address;
@@ -566,7 +568,7 @@ static void attack_with_code(struct card* card, struct brought* brought, uint64_
   struct heddle_program_kernel scale = find_brought(brought, "scale");
   uint64_t from = own + BROUGHT_INPUT;
   uint64_t to = own + BROUGHT_OUTPUT;
-  switch (dice % 4) {
+  switch (dice % 5) {
     case 0:
       to = target;
       break;
@@ -578,6 +580,9 @@ static void attack_with_code(struct card* card, struct brought* brought, uint64_
       store_word(card, scale.object + CODE_IN_OBJECT, code - own + other->device_address);
       break;
     }
+    case 3:
+      scale.object = make_object(card, PROGRAMS + 1 + (dice >> 9) % 6);
+      break;
     default:
       scale.object = scale.object - own + other->device_address;
   }
@@ -709,9 +714,9 @@ static void be_hostile(uint64_t seed, unsigned accesses, const struct heddle_inf
       "guest: hostile: %u random accesses, %u attacks of which %u were refused, %u packets done, %u kernels without an "
       "end\n",
       accesses, attacks, refused, done, hung);
+  if (stopped != brought_attacks) fail("%u attacks with code were carried out", brought_attacks - stopped);
   printf("guest: hostile: %u attacks with code of its own, all refused, and %u times code that is anything\n",
          brought_attacks, anything);
-  if (stopped != brought_attacks) fail("%u attacks with code were carried out", brought_attacks - stopped);
   /* Of all that attacks reach for, 1 in 1,500 is the attacker's own. */
   if (refused + 1 + attacks / 100 < attacks) fail("%u attacks were carried out", attacks - refused);
   exit(0);
