@@ -43,11 +43,11 @@ void copy_answer(MemoryRequest& from, tlm::tlm_generic_payload& to) {
   if (from.extension.action == protocol::MemoryAction::atomic) extension->lane = from.extension.lane;
 }
 
-std::uint32_t LateWrites::add(const tlm::tlm_generic_payload& payload, std::uint64_t address) {
+std::uint32_t LateWrites::add(const tlm::tlm_generic_payload& payload, std::uint64_t address, Cycle arrival) {
   const std::uint32_t number = writes_.take();
   MemoryRequest& request = pool_.acquire();
   copy_request(payload, address, request);
-  writes_[number] = {&request, address / arch::kLineBytes, ++serial_};
+  writes_[number] = {&request, address / arch::kLineBytes, arrival, ++serial_};
   lines_[address / arch::kLineBytes].push(number);
   return number;
 }

@@ -89,7 +89,8 @@ void LinkUnit::on_event(std::uint32_t kind, std::uint64_t argument) {
       send_home();
       break;
     default:  // the number of a late write, and above it what tells it from others with that number
-      late_.come(number, argument >> 32, [this](protocol::MemoryRequest& request) { land(request); });
+      late_.come(number, static_cast<std::uint32_t>(argument >> 32),
+                 [this](protocol::MemoryRequest& request) { land(request); });
       break;
   }
 }
@@ -254,7 +255,7 @@ bool LinkUnit::move_home(RangeMove& range, std::uint32_t port) {
   RangeMove moved = range;
   moved.address = arch::peer_offset(range.address);
   if (late_.any()) {
-    late_.settle(moved.address, moved.bytes, [this](protocol::MemoryRequest& request) { land(request); });
+    late_.settle(moved.address, moved.bytes, kNever, [this](protocol::MemoryRequest& request) { land(request); });
   }
   const RangePort hub = home_out.ranges();
   if (!hub.move(moved)) return false;
@@ -343,14 +344,14 @@ void LinkUnit::call_home(tlm::tlm_generic_payload& payload, sc_core::sc_time& de
   const std::uint64_t offset = arch::peer_offset(address);
   const Cycle arrival = std::max(domain_.cycle_after(delay), now());
   if (is_posted(payload) && arrival > now()) {
-    const std::uint32_t number = late_.add(payload, offset);
-    domain_.schedule(arrival, *this, kLand, late_.serial_of(number) << 32 | number);
+    const std::uint32_t number = late_.add(payload, offset, arrival);
+    domain_.schedule(arrival, *this, kLand, std::uint64_t{late_.serial_of(number)} << 32 | number);
     payload.set_response_status(tlm::TLM_OK_RESPONSE);
     delay = domain_.delay_until(arrival + write_cycles_);
     return;
   }
   if (late_.any() && late_.covers(offset)) {
-    late_.settle(offset, 1, [this](protocol::MemoryRequest& request) { land(request); });
+    late_.settle(offset, 1, arrival, [this](protocol::MemoryRequest& request) { land(request); });
   }
   payload.set_address(offset);
   home_out.blocking(payload, delay);
@@ -371,7 +372,7 @@ unsigned LinkUnit::debug_came(tlm::tlm_generic_payload& payload, std::uint32_t) 
   const std::uint64_t address = payload.get_address();
   if (!is_memory(address, payload.get_data_length())) return 0;
   if (late_.any()) {
-    late_.settle(arch::peer_offset(address), payload.get_data_length(),
+    late_.settle(arch::peer_offset(address), payload.get_data_length(), kNever,
                  [this](protocol::MemoryRequest& request) { land(request); });
   }
   payload.set_address(arch::peer_offset(address));

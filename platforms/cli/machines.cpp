@@ -373,7 +373,7 @@ void use_demands(Fitted& fitted, const workload::Workload& workload, const gpu::
 
 Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& recorded, Fit fit,
                     const std::vector<workload::KernelCounters>& counters) {
-  Fitted fitted{workload, std::vector<bool>(workload.ops.size(), false), nullptr, nullptr};
+  Fitted fitted{workload, std::vector<bool>(workload.ops.size(), false), nullptr, nullptr, {}};
   const Clock clock(recorded.machine.clock);
   for (const workload::Op& op : workload.ops) {
     if (op.kind == workload::OpKind::kernel && op.recorded) check_recorded_machine(workload, op, recorded);

@@ -218,6 +218,13 @@ TEST_CASE("a write that a call has sent is seen at its home when it comes, and n
   sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
   lab.gpus[0]->askers.back()->out.blocking(write, delay);
   REQUIRE(write.is_response_ok());
+  run_until(sc_core::sc_time(50, sc_core::SC_NS));
+  // Its home, which polls, sees nothing of it yet.
+  MemoryRequest& poll = lab.plain(tlm::TLM_READ_COMMAND, peer_address(1, 256), 32);
+  sc_core::sc_time own = sc_core::SC_ZERO_TIME;
+  lab.gpus[1]->askers.back()->out.blocking(poll, own);
+  REQUIRE(poll.is_response_ok());
+  CHECK(poll.data[0] == 0);
   run_until(sc_core::sc_time(90, sc_core::SC_NS));
   CHECK(lab.gpus[1]->bytes[256] == 0);
   run_until(sc_core::sc_time(110, sc_core::SC_NS));
@@ -232,6 +239,7 @@ TEST_CASE("a write that a call has sent is seen at its home when it comes, and n
   lab.gpus[0]->askers.back()->out.blocking(read, delay);
   CHECK(read.data[0] == 9);
   run_until_idle();
+  poll.release();
   write.release();
   read.release();
   lab.check_idle();
