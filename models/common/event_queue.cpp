@@ -48,6 +48,52 @@ void EventQueue::advance_to(Cycle when) {
   }
 }
 
+void EventQueue::clear_bit(std::uint32_t bucket) {
+  occupied_[bucket / 64] &= ~(std::uint64_t{1} << (bucket % 64));
+  if (occupied_[bucket / 64] == 0) occupied_words_[bucket / 4096] &= ~(std::uint64_t{1} << (bucket / 64 % 64));
+}
+
+bool EventQueue::cancel(Cycle when, const EventHandler& handler, std::uint32_t kind, std::uint64_t argument) {
+  if (when < now_) return false;
+  if (when - now_ < kBuckets) return cancel_near(when, handler, kind, argument);
+  auto found = far_.end();
+  for (auto event = far_.begin(); event != far_.end(); ++event) {
+    if (event->when != when || event->handler != &handler || event->kind != kind || event->argument != argument) {
+      continue;
+    }
+    if (found == far_.end() || event->order < found->order) found = event;
+  }
+  if (found == far_.end()) return false;
+  *found = far_.back();
+  far_.pop_back();
+  std::make_heap(far_.begin(), far_.end(), Later{});
+  --size_;
+  return true;
+}
+
+bool EventQueue::cancel_near(Cycle when, const EventHandler& handler, std::uint32_t kind, std::uint64_t argument) {
+  const auto index = static_cast<std::uint32_t>(when % kBuckets);
+  Bucket& bucket = wheel_[index];
+  std::uint32_t before = kNone;
+  std::uint32_t node = bucket.head;
+  while (node != kNone) {
+    const Event& event = nodes_[node];
+    if (event.handler == &handler && event.kind == kind && event.argument == argument) break;
+    before = node;
+    node = event.next;
+  }
+  if (node == kNone) return false;
+  (before == kNone ? bucket.head : nodes_[before].next) = nodes_[node].next;
+  if (bucket.tail == node) bucket.tail = before;
+  if (bucket.foreign_tail == node) bucket.foreign_tail = before;  // foreign ones are in front
+  if (bucket.head == kNone) clear_bit(index);
+  nodes_[node].next = free_;
+  free_ = node;
+  --near_size_;
+  --size_;
+  return true;
+}
+
 bool EventQueue::far_open(std::uint64_t count) const {
   return std::any_of(far_.begin(), far_.end(), [count](const FarEvent& event) { return event.order < count; });
 }
@@ -87,8 +133,7 @@ std::uint64_t EventQueue::run_cycle() {
     if (bucket.foreign_tail == node) bucket.foreign_tail = kNone;
     if (bucket.head == kNone) {
       bucket.tail = kNone;
-      occupied_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
-      if (occupied_[index / 64] == 0) occupied_words_[index / 4096] &= ~(std::uint64_t{1} << (index / 64 % 64));
+      clear_bit(index);
     }
     nodes_[node].next = free_;
     free_ = node;

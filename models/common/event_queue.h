@@ -42,6 +42,9 @@ class EventQueue {
 
   // `when` must not lie before now().
   void push(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument, bool foreign = false);
+  // Takes back one event that was entered like that, the earliest of several; false: there is none. Costs a walk
+  // through the events of that cycle or, for a far one, through all that are far.
+  bool cancel(Cycle when, const EventHandler& handler, std::uint32_t kind, std::uint64_t argument);
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   // Cycle of the earliest event; kNever without one.
@@ -90,6 +93,8 @@ class EventQueue {
   };
 
   void insert_near(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument, bool foreign);
+  bool cancel_near(Cycle when, const EventHandler& handler, std::uint32_t kind, std::uint64_t argument);
+  void clear_bit(std::uint32_t bucket);
   void advance_to(Cycle when);
   void look_ahead(std::uint32_t node) const;
   Cycle next_near() const;

@@ -16,70 +16,77 @@ template <class T, class Items = std::vector<T>>
 class IndexPool {
  public:
   std::uint32_t take() {
-    if (free_.empty()) {
-      items_.emplace_back();
-      used_.push_back(true);
-      return static_cast<std::uint32_t>(items_.size() - 1);
+    ++in_use_;
+    while (!free_.empty()) {
+      const std::uint32_t index = free_.back();
+      free_.pop_back();
+      const bool taken = places_[index] == Place::taken_listed;  // by take_at()
+      places_[index] = Place::taken;
+      if (!taken) return index;
     }
-    const std::uint32_t index = free_.back();
-    free_.pop_back();
-    used_[index] = true;
-    return index;
+    items_.emplace_back();
+    places_.push_back(Place::taken);
+    return static_cast<std::uint32_t>(items_.size() - 1);
   }
   // A place that is free, or not there yet.
   void take_at(std::uint32_t index) {
     HEDDLE_CHECK(!holds(index), "a place was taken twice");
-    const auto free = std::find(free_.begin(), free_.end(), index);
-    if (free != free_.end()) free_.erase(free);
     while (items_.size() <= index) {
-      if (items_.size() < index) free_.push_back(static_cast<std::uint32_t>(items_.size()));
+      free_.push_back(static_cast<std::uint32_t>(items_.size()));
       items_.emplace_back();
-      used_.push_back(false);
+      places_.push_back(Place::free);
     }
-    used_[index] = true;
+    places_[index] = Place::taken_listed;
+    ++in_use_;
   }
   void give_back(std::uint32_t index) {
-    HEDDLE_CHECK(used_[index], "a place was given back twice");
-    used_[index] = false;
-    free_.push_back(index);
+    HEDDLE_CHECK(holds(index), "a place was given back twice");
+    if (places_[index] == Place::taken) free_.push_back(index);
+    places_[index] = Place::free;
+    --in_use_;
   }
   // Taken and not given back.
-  bool holds(std::uint32_t index) const { return index < items_.size() && used_[index] != 0; }
+  bool holds(std::uint32_t index) const { return index < items_.size() && places_[index] != Place::free; }
   T& operator[](std::uint32_t index) { return items_[index]; }
   const T& operator[](std::uint32_t index) const { return items_[index]; }
   // Places, free ones included.
   std::size_t size() const { return items_.size(); }
-  std::size_t in_use() const { return items_.size() - free_.size(); }
+  std::size_t in_use() const { return in_use_; }
 
   template <class Visit>
   void for_each(Visit&& visit) {
     for (std::uint32_t i = 0; i < items_.size(); ++i) {
-      if (used_[i]) visit(items_[i]);
+      if (places_[i] != Place::free) visit(items_[i]);
     }
   }
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (std::uint32_t i = 0; i < items_.size(); ++i) {
-      if (used_[i]) visit(items_[i]);
+      if (places_[i] != Place::free) visit(items_[i]);
     }
   }
   // visit(place) instead.
   template <class Visit>
   void for_each_index(Visit&& visit) const {
     for (std::uint32_t i = 0; i < items_.size(); ++i) {
-      if (used_[i]) visit(i);
+      if (places_[i] != Place::free) visit(i);
     }
   }
   void clear() {
     items_.clear();
-    used_.clear();
+    places_.clear();
     free_.clear();
+    in_use_ = 0;
   }
 
  private:
+  // Every free place is listed in free_. One that take_at() has taken stays there, and is passed over when it comes up.
+  enum class Place : std::uint8_t { free, taken, taken_listed };
+
   Items items_;
-  std::vector<char> used_;
+  std::vector<Place> places_;
   std::vector<std::uint32_t> free_;
+  std::size_t in_use_ = 0;
 };
 
 // A queue in one array: grows when it is full, never shrinks.

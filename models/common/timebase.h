@@ -70,6 +70,11 @@ class Timebase {
     schedule(now() + cycles, handler, kind, argument);
   }
 
+  // Takes an event back that was scheduled like that; false: there is none.
+  bool cancel(Cycle when, const EventHandler& handler, std::uint32_t kind, std::uint64_t argument = 0) {
+    return queue_.cancel(when, handler, kind, argument);
+  }
+
   void add_resettable(Resettable& item) { resettables_.push_back(&item); }
   void add_wait_source(const WaitSource& source) { wait_sources_.push_back(&source); }
   void collect_waits(WaitGraph& graph) const {

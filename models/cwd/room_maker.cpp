@@ -78,7 +78,7 @@ std::vector<std::uint16_t> RoomMaker::possible(const TaskEntry& entry) const {
 }
 
 void RoomMaker::ask(TaskEntry& entry, const std::vector<std::uint16_t>& slots) {
-  std::uint64_t left = entry.left();
+  std::uint64_t left = entry.returns.empty() ? entry.left() : entry.returns.size();  // those go on first
   for (std::uint32_t gpc = 0; gpc < context_.topology.gpcs() && left > 0; ++gpc) {
     const std::vector<std::uint32_t>& sm_ids = context_.topology.gpc(gpc).sm_ids;
     for (std::uint32_t bit = 0; bit < sm_ids.size() && left > 0; ++bit) {

@@ -167,7 +167,11 @@ void TaskControl::on_task(const protocol::TaskPacket& task, std::uint32_t) {
   machine_.live().open(slot, task.need);
   partition_.task_arrived(task);
   stats_.tasks.add();
-  if (task.kind == protocol::TaskKind::restore) stats_.restored.add(task.restored_ctas());
+  if (task.kind == protocol::TaskKind::restore) {
+    stats_.restored.add(task.restored_ctas());
+    const std::uint32_t owner = table_.find(task.runs_as);
+    if (owner != TaskTable::kNone && table_.at(owner).aborted()) table_.make_most_urgent(slot);
+  }
   context_.progress();
   if (!admits(slot)) {
     stats_.rejected.add();
@@ -255,7 +259,8 @@ void TaskControl::session_ended(std::uint32_t slot) {
 }
 
 // A session of the task that is under way ends first: its CTAs are stopped when they arrive. Saved CTAs of it are
-// restored nevertheless: an SM ends them, and only an SM can give back what they hold.
+// restored nevertheless: an SM ends them, and only an SM can give back what they hold. They go before all others, so
+// that a task that never ends cannot keep them from it as long as its own CTAs can be saved.
 void TaskControl::abort(std::uint32_t slot) {
   if (table_.at(slot).aborted()) return;
   const std::uint32_t operation = table_.at(slot).runs_as();
@@ -266,6 +271,7 @@ void TaskControl::abort(std::uint32_t slot) {
     if (entry.runs_as() != operation) continue;
     told = told || entry.aborted();
     entry.outcome = TaskEntry::Outcome::aborted;
+    table_.make_most_urgent(other);
     if (other != slot) others.push_back(other);
     if (!session_.deciding(other)) drop_rest(other);
   }

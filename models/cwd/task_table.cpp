@@ -1,6 +1,7 @@
 #include "cwd/task_table.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -96,6 +97,14 @@ void TaskTable::all_placed(std::uint32_t slot) {
 void TaskTable::more(std::uint32_t slot) {
   const bool stays = entries_[slot].evicted() && entries_[slot].returns.empty();
   if (stays || std::find(waiting_.begin(), waiting_.end(), slot) != waiting_.end()) return;
+  enter(slot);
+}
+
+void TaskTable::make_most_urgent(std::uint32_t slot) {
+  entries_[slot].task.priority = std::numeric_limits<std::int32_t>::max();
+  const auto at = std::find(waiting_.begin(), waiting_.end(), slot);
+  if (at == waiting_.end()) return;
+  waiting_.erase(at);
   enter(slot);
 }
 

@@ -198,6 +198,10 @@ class TaskTable {
   // The entry has CTAs left to place, after it had none, or CTAs that go on: those it places without a slot as well.
   void more(std::uint32_t slot);
 
+  // From now on no other entry is more urgent, and those that are as urgent are so for the same reason: CTAs of it that
+  // were saved come to an SM only to be ended there.
+  void make_most_urgent(std::uint32_t slot);
+
   bool can_evict() const { return evicted_ < max_evicted_; }
   // The entry gives up its slot, and takes one again.
   void evict(std::uint32_t slot);

@@ -119,8 +119,8 @@ struct Cta {
   bool saved = false;          // it leaves the slot, and is not over (TSK-12)
   bool preempted = false;      // the same, to make room (TSK-16)
   bool owed = false;           // it was preempted before: its task counts it as one that runs
-  Cycle ends = 0;              // of a CTA without a program: when it will have run for its duration
-  bool exposed = false;        // it is shown as saved, and may be over all the same
+  Cycle ends = 0;        // of a CTA without a program: its next event, the end of its duration or the start of its work
+  bool exposed = false;  // it is shown as saved, and may be over all the same
 
   // What follows belongs to its program. A CTA without one never touches it, and starts and ends in the lines before.
   const arch::Code* code = nullptr;             // null: it runs for a number of cycles

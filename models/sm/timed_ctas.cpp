@@ -29,15 +29,15 @@ TimedCtas::TimedCtas(const UnitContext& context, std::uint64_t seed, CtaControl&
 void TimedCtas::begin(Cta& cta, Cycle arrival) {
   const protocol::CtaStartPacket& start = cta.start;
   Work& work = of(cta);
-  work = {start.code != arch::kNoCode, false, 0, work.turn + 1};
+  work = {start.code != arch::kNoCode, false, 0};
   if (cta.was_saved()) return;  // it goes on when it is back
   if (work.demand) {
     HEDDLE_CHECK(connected_, "a CTA with a demand has come to an SM without a fluid unit");
     cta.ends = arrival + start_cycles_;  // here: when its work begins
-    return at(cta.ends, kWorkStarts, cta);
+    return schedule(kWorkStarts, cta);
   }
   cta.ends = arrival + start_cycles_ + draw_cycles(start.duration, seed_, start.tag.operation, start.id.index);
-  at(cta.ends, kDurationEnds, cta);
+  schedule(kDurationEnds, cta);
 }
 
 std::uint64_t TimedCtas::left(const Cta& cta) {
@@ -61,7 +61,7 @@ void TimedCtas::resume(Cta& cta, std::uint64_t left) {
   work.held = 0;
   if (work.demand) return start(cta, left);
   cta.ends = now() + left;
-  at(cta.ends, kDurationEnds, cta);
+  schedule(kDurationEnds, cta);
 }
 
 void TimedCtas::go_on(Cta& cta) {
@@ -72,8 +72,11 @@ void TimedCtas::go_on(Cta& cta) {
 void TimedCtas::stop(Cta& cta) {
   Work& work = of(cta);
   if (work.runs) take_back(cta);
+  if (cta.ends > 0) {
+    const bool was_there = time_.cancel(cta.ends, *this, work.demand ? kWorkStarts : kDurationEnds, cta.start.cta_slot);
+    HEDDLE_CHECK(was_there, "a CTA is stopped whose end has not been entered");
+  }
   work.held = 0;
-  ++work.turn;
   cta.ends = 0;
 }
 
@@ -89,17 +92,13 @@ void TimedCtas::on_done(const WorkDonePacket& packet, std::uint32_t, Cycle) {
 }
 
 void TimedCtas::reset() {
-  for (Work& work : works_) work = {false, false, 0, work.turn + 1};
-}
-
-void TimedCtas::at(Cycle when, Event event, const Cta& cta) {
-  time_.schedule(when, *this, event, std::uint64_t{of(cta).turn} << 32 | cta.start.cta_slot);
+  for (Work& work : works_) work = {};
 }
 
 void TimedCtas::on_event(std::uint32_t kind, std::uint64_t argument) {
   const auto slot = static_cast<std::uint32_t>(argument);
-  if (argument >> 32 != works_[slot].turn) return;  // of a CTA that was stopped
   Cta& cta = ctas_[slot];
+  cta.ends = 0;
   HEDDLE_CHECK(cta.here() && cta.stage == CtaStage::running && !cta.saved, "a CTA ends that is not there");
   if (kind == kWorkStarts) return start(cta, static_cast<std::uint64_t>(kWholeWork));
   control_.run_out(cta);

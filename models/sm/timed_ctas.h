@@ -37,19 +37,18 @@ class TimedCtas final : private SmUnit, private EventHandler {
   void reset();
 
  private:
-  // The argument is the CTA slot, and its turn in the upper half.
+  // The argument is the CTA slot.
   enum Event : std::uint32_t { kDurationEnds, kWorkStarts };
   struct Work {
     bool demand = false;
     bool runs = false;       // with a demand: its work is being done
     std::uint64_t held = 0;  // what it has left, while it is paused
-    std::uint32_t turn = 0;  // of the slot: events of earlier ones are nobody's
   };
   const char* handler_name() const override { return name_; }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   Work& of(const Cta& cta);
-  // The slot's next event, at `when`.
-  void at(Cycle when, Event event, const Cta& cta);
+  // At cta.ends, which is 0 when nothing is scheduled for the CTA.
+  void schedule(Event event, const Cta& cta) { time_.schedule(cta.ends, *this, event, cta.start.cta_slot); }
   void start(const Cta& cta, std::uint64_t left);
   std::uint64_t take_back(const Cta& cta);
 

@@ -28,7 +28,7 @@ struct RunOption {
   bool file;  // its value may be a file
 };
 // Options of `heddle run` that change what is simulated. The others say where results go and what is printed.
-constexpr std::array<RunOption, 15> kOptions{{{"file", false, true},
+constexpr std::array<RunOption, 18> kOptions{{{"file", false, true},
                                               {"gpu", false, true},
                                               {"timing", false, false},
                                               {"pace", false, false},
@@ -42,11 +42,20 @@ constexpr std::array<RunOption, 15> kOptions{{{"file", false, true},
                                               {"batch", false, false},
                                               {"guess", false, false},
                                               {"counters", false, true},
+                                              {"device", false, false},
+                                              {"misfits", false, false},
+                                              {"keep-baselines", false, false},
                                               {"no-baseline", true, false}}};
 
 const RunOption* find_option(const std::string& name) {
   const auto found = std::find_if(kOptions.begin(), kOptions.end(), [&](const RunOption& o) { return name == o.name; });
   return found == kOptions.end() ? nullptr : &*found;
+}
+
+// What is wrong with a value of that option; empty: nothing that could be known here.
+std::string wrong_value(const RunOption& option, const std::string& value) {
+  if (!option.flag || value == "true" || value == "false") return {};
+  return fmt::format("{}: true or false is expected, not {}", option.name, value);
 }
 
 const MapSpec& sweep_spec() {
@@ -225,6 +234,7 @@ class AxisReader {
         read_range();
       }
     }
+    check_options();
     label_values();
     axis_.name = map_.has("name") ? map_.name("name") : default_name(axis_.settings.front());
     return std::move(axis_);
@@ -301,6 +311,18 @@ class AxisReader {
     }
   }
 
+  void check_options() const {
+    for (std::size_t s = 0; s < axis_.settings.size(); ++s) {
+      if (axis_.settings[s].kind != Setting::Kind::option) continue;
+      const RunOption& option = *find_option(axis_.settings[s].name);
+      if (option.flag && axis_.range) map_.fail("option", fmt::format("{}: true and false are no range", option.name));
+      for (const AxisValue& value : axis_.values) {
+        const std::string wrong = wrong_value(option, value.texts[s]);
+        if (!wrong.empty()) throw InputError(map_.where(), fmt::format("{}: {}", map_.thing(), wrong));
+      }
+    }
+  }
+
   void label_values() {
     if (map_.has("labels")) {
       const std::vector<YAML::Node> labels = map_.items("labels");
@@ -343,6 +365,10 @@ void read_common(const MapReader& map, const char* key, Setting::Kind kind, Swee
     }
     if (kind != Setting::Kind::set && !entry.second.IsScalar()) {
       map.fail(key, entry.second, "a single value is expected");
+    }
+    if (kind == Setting::Kind::option) {
+      const std::string wrong = wrong_value(*find_option(name), entry.second.Scalar());
+      if (!wrong.empty()) map.fail(key, entry.second, wrong);
     }
     sweep.common.push_back({{kind, name}, value_text(entry.second)});
   }

@@ -79,8 +79,16 @@ std::optional<PointRecord> SweepRun::record(std::size_t index) {
   // Other figures are asked for now.
   if (!RunResults::present(folder_of(index))) return std::nullopt;
   measure_into(index, *record);
+  check_sources(*record, folder_of(index));
   write_record(*record, folder_of(index));
   return record;
+}
+
+// Once per run: what nobody measures is the sweep file's mistake, and no other point will have it.
+void SweepRun::check_sources(const PointRecord& record, const fs::path& folder) {
+  if (sources_checked_ || !record.measured() || !RunResults::present(folder)) return;
+  sources_checked_ = true;
+  if (const std::optional<InputError> error = unknown_source(sweep_.figures, RunResults(folder))) throw *error;
 }
 
 void SweepRun::keep(std::size_t index, const ChildEnd& end) {
@@ -88,10 +96,7 @@ void SweepRun::keep(std::size_t index, const ChildEnd& end) {
   PointRecord record = record_of(end, read_text_file((folder / kOutputFile).string()), sweep_.limit_s);
   record.digest = digests_.of(points_[index]);
   measure_into(index, record);
-  if (!sources_checked_ && record.measured() && RunResults::present(folder)) {
-    sources_checked_ = true;
-    if (const std::optional<InputError> error = unknown_source(sweep_.figures, RunResults(folder))) throw *error;
-  }
+  check_sources(record, folder);
   if (!sweep_.keep) {
     for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
       if (entry.path().filename() != kOutputFile) fs::remove_all(entry.path());

@@ -50,6 +50,7 @@ class SweepRun {
 
  private:
   void measure_into(std::size_t index, PointRecord& record);
+  void check_sources(const PointRecord& record, const std::filesystem::path& folder);
   void keep(std::size_t index, const ChildEnd& end);
 
   const Sweep& sweep_;

@@ -169,6 +169,18 @@ figures: [{name: f, stat: gpu0.cwd.cta_launched}]
   CHECK(contains(finished.err, "w.yaml:4:11: figure f: the run has no statistic gpu0.cwd.cta_launched"));
   CHECK(contains(finished.err, "did you mean gpu0.cwd.ctas_launched?"));
   CHECK(runs_in(finished) == 0);
+  // So does one that is added later, to points that have run.
+  dir.write("w.yaml", "sweep: 1\nrun: s.yaml\naxes: [{let: ctas, values: [1, 2]}]\n");
+  REQUIRE(heddle_in(dir, {"sweep", "w.yaml"}).status == 0);
+  dir.write("w.yaml",
+            "sweep: 1\nrun: s.yaml\naxes: [{let: ctas, values: [1, 2]}]\n"
+            "figures: [{name: f, stat: gpu0.cwd.cta_launched}]\n");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"sweep", "w.yaml"}, {"sweep", "collect", "w.yaml"}}) {
+    const Finished again = heddle_in(dir, arguments);
+    CHECK(again.status == 2);
+    CHECK(contains(again.err, "did you mean gpu0.cwd.ctas_launched?"));
+  }
 }
 
 TEST_CASE("an interrupted sweep goes on from there", "[cli][SWP-06]") {

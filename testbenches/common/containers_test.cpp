@@ -1,5 +1,8 @@
 // Small containers of the facilities.
+#include <algorithm>
 #include <deque>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -7,6 +10,7 @@
 
 #include "common/block.h"
 #include "common/fifo.h"
+#include "common/index_pool.h"
 #include "support/random.h"
 
 namespace common_containers_test {
@@ -71,6 +75,45 @@ TEST_CASE("children go last first", "[block]") {
     for (int i = 0; i < 4; ++i) children.push_back(std::make_unique<Child>(log, i));
   }
   CHECK(log == std::vector<int>{3, 2, 1, 0});
+}
+
+TEST_CASE("an IndexPool never gives a place twice, and gives back all before it grows", "[index_pool]") {
+  for (const std::uint64_t seed : test::seeds(20)) {
+    CAPTURE(seed);
+    test::Random random(seed);
+    IndexPool<std::uint64_t> pool;
+    std::map<std::uint32_t, std::uint64_t> wanted;  // what the taken places hold
+    const std::uint32_t takes = random.between(40, 60);
+    const std::uint32_t chosen = random.between(0, 20);
+    for (int step = 0; step < 2'000; ++step) {
+      if (random.below(100) < takes) {
+        std::uint32_t place = random.below(60);
+        const std::size_t size = pool.size();
+        if (random.below(100) < chosen && wanted.count(place) == 0) {
+          pool.take_at(place);
+          REQUIRE(pool.size() == std::max<std::size_t>(size, place + 1));
+        } else {
+          place = pool.take();
+          REQUIRE(pool.size() == size + (wanted.size() == size ? 1 : 0));
+        }
+        REQUIRE(wanted.emplace(place, random.next()).second);
+        pool[place] = wanted[place];
+      } else if (!wanted.empty()) {
+        const auto at = std::next(wanted.begin(), random.below(static_cast<std::uint32_t>(wanted.size())));
+        pool.give_back(at->first);
+        CHECK_FALSE(pool.holds(at->first));
+        wanted.erase(at);
+      }
+      if (random.below(700) == 0) {
+        pool.clear();
+        wanted.clear();
+      }
+      REQUIRE(pool.in_use() == wanted.size());
+      std::map<std::uint32_t, std::uint64_t> held;
+      pool.for_each_index([&](std::uint32_t place) { held[place] = pool[place]; });
+      REQUIRE(held == wanted);
+    }
+  }
 }
 
 }  // namespace common_containers_test

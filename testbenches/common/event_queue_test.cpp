@@ -37,6 +37,7 @@ class Subject {
  public:
   virtual ~Subject() = default;
   virtual void push(Cycle when, std::uint64_t id, bool foreign) = 0;
+  virtual bool cancel(Cycle when, std::uint64_t id) = 0;
   virtual std::uint64_t run_cycle() = 0;
   virtual Cycle next() const = 0;
   virtual Cycle now() const = 0;
@@ -51,6 +52,9 @@ class Real final : public Subject, private EventHandler {
  public:
   void push(Cycle when, std::uint64_t id, bool foreign) override {
     queue_.push(when, *this, static_cast<std::uint32_t>(id * 7), id, foreign);
+  }
+  bool cancel(Cycle when, std::uint64_t id) override {
+    return queue_.cancel(when, *this, static_cast<std::uint32_t>(id * 7), id);
   }
   std::uint64_t run_cycle() override { return queue_.run_cycle(); }
   Cycle next() const override { return queue_.next(); }
@@ -72,6 +76,13 @@ class Real final : public Subject, private EventHandler {
 class Oracle final : public Subject {
  public:
   void push(Cycle when, std::uint64_t id, bool foreign) override { events_.push_back({when, !foreign, order_++, id}); }
+  bool cancel(Cycle when, std::uint64_t id) override {
+    const auto at = std::find_if(events_.begin(), events_.end(),
+                                 [&](const Event& event) { return event.when == when && event.id == id; });
+    if (at == events_.end()) return false;
+    events_.erase(at);
+    return true;
+  }
   std::uint64_t run_cycle() override {
     now_ = first()->when;
     std::uint64_t count = 0;
@@ -145,20 +156,36 @@ std::vector<Ran> play(Subject& subject, std::uint64_t seed) {
   std::vector<Ran> ran;
   std::uint64_t next_id = 0;
   std::uint64_t budget = 0;
+  std::vector<Cycle> entered_for;  // by id
+  const auto push = [&](Cycle when, bool foreign) {
+    entered_for.push_back(when);
+    subject.push(when, next_id++, foreign);
+  };
+  // Of any event so far, which may have run, or been taken back.
+  const auto cancel = [&](std::uint64_t hash) {
+    if (next_id == 0) return;
+    const std::uint64_t id =
+        hash % 3 == 0 ? hash / 3 % next_id : next_id - 1 - hash / 3 % std::min<std::uint64_t>(next_id, 6);
+    const bool elsewhere = hash >> 61 == 0;
+    const bool taken = subject.cancel(entered_for[id] + (elsewhere ? 1 : 0), id);
+    ran.push_back({subject.next(), 2 * id + (taken ? 1 : 0)});
+  };
   subject.on_run = [&](std::uint64_t id) {
     ran.push_back({subject.now(), id});
     const std::uint64_t hash = scramble(seed ^ scramble(id));
     for (std::uint64_t child = 0; child < hash % 4 && budget > 0; ++child, --budget) {
       const std::uint64_t detail = scramble(hash + child);
-      subject.push(subject.now() + distance(detail), next_id++, detail >> 60 == 0);
+      push(subject.now() + distance(detail), detail >> 60 == 0);
     }
+    if (hash >> 60 < 4) cancel(scramble(hash));
   };
   const std::uint64_t steps = dice.between64(1, 12);
   for (std::uint64_t step = 0; step < steps; ++step) {
     const std::uint64_t pushes = dice.between64(0, 20);
     for (std::uint64_t i = 0; i < pushes; ++i) {
       const Cycle when = subject.now() + distance(dice.next());
-      subject.push(when, next_id++, dice.one_in(3));
+      push(when, dice.one_in(3));
+      if (dice.one_in(5)) cancel(dice.next());
     }
     budget = 40;
     const std::uint64_t runs = step + 1 == steps ? ~std::uint64_t{0} : dice.between64(0, 30);

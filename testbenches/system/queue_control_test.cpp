@@ -180,8 +180,49 @@ TEST_CASE("kernels that run for a duration are killed at once, and their SMs are
   CHECK(sc_core::sc_time_stamp() - begun < sc_core::sc_time(60, sc_core::SC_US));
   CHECK(m.stat("cwd.ctas_launched") == m.stat("cwd.ctas_completed"));
   CHECK(m.gpu.log().faults().empty());
+  // Nothing waits for the ends that never came.
+  const sc_core::sc_time before = sc_core::sc_time_stamp();
+  sc_core::sc_start();
+  CHECK(sc_core::sc_time_stamp() - before < sc_core::sc_time(50, sc_core::SC_US));
   REQUIRE(heddle_queue_destroy(&doomed, 1000) == HEDDLE_OK);
   heddle_queue again = lab.open_queue(0, 0, 16, true);
+  expect_works(lab, again);
+  settle(lab);
+}
+
+TEST_CASE("a killed kernel whose CTAs were saved ends, though more urgent ones never do", "[system][PKT-14][TSK-16]") {
+  const std::string timing = GENERATE("at", "fast", "lt");
+  const bool timed = GENERATE(false, true);
+  CAPTURE(timing, timed);
+  SimFixture fixture;
+  PacketLab lab(small({"gpu.timing=" + timing, "gpu.cwd.preemption=instruction", "gpu.cwd.preempt_again=500"}));
+  lab.begin();
+  Machine& m = lab[0];
+  heddle_queue doomed = lab.open_queue(0, 0, 16, true, 1);
+  heddle_queue urgent = lab.open_queue(0, 1, 16, true, 7);
+  constexpr std::uint64_t kSecond = 1'000'000'000;  // cycles
+  const std::uint64_t endless_object =
+      timed ? lab.timed_object(0, kSecond) : lab.program_object(0, endless(), "endless");
+  const std::uint64_t words = lab.take_device(256);
+  m.write<std::uint32_t>(words, 0);
+  m.write<std::uint32_t>(words + 128, 0);
+  const std::uint64_t signal = lab.new_signal(0, true, 9);
+  submit(doomed, {endless_kernel(endless_object, 200, words, signal)});
+  run_us(30);
+  submit(urgent, {endless_kernel(endless_object, 1000, words + 128, signal)});
+  run_us(60);
+  REQUIRE(m.stat("cwd.preemptions") > 0);
+  const double launched = m.stat("cwd.ctas_launched");
+  REQUIRE(heddle_queue_inactivate(&doomed, 2000) == HEDDLE_OK);
+  CHECK(m.stat("task.aborted") == 1);
+  CHECK(m.stat("cwd.ctas_launched") > launched);  // those that were restored, or the others that are back
+  run_us(30);
+  CHECK(state_of(urgent) == HEDDLE_QUEUE_STATE_ACTIVE);
+  REQUIRE(heddle_queue_inactivate(&urgent, 2000) == HEDDLE_OK);
+  CHECK(m.stat("task.aborted") == 2);
+  CHECK(m.read<std::int64_t>(signal) == 9);
+  CHECK(m.gpu.log().faults().empty());
+  heddle_queue again = lab.open_queue(0, 2, 16, true);
   expect_works(lab, again);
   settle(lab);
 }
