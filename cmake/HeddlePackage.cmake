@@ -19,6 +19,24 @@ install(DIRECTORY "${PROJECT_BINARY_DIR}/include/heddle" DESTINATION "${CMAKE_IN
 install(FILES README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME copyright)
 
+# The Python package, which starts the program; Debian's interpreters look there in /usr.
+set(HEDDLE_PYTHON_DIR "lib/python3/dist-packages" CACHE STRING "Where the Python package goes, below the prefix")
+install(DIRECTORY platforms/python/heddle DESTINATION "${HEDDLE_PYTHON_DIR}" FILES_MATCHING PATTERN "*.py"
+  PATTERN "__pycache__" EXCLUDE)
+
+install(FILES platforms/cli/completion/heddle.bash DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions"
+  RENAME heddle)
+
+# The manual page, from what the program says of itself.
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  add_custom_command(OUTPUT "${PROJECT_BINARY_DIR}/heddle.1"
+    COMMAND Python3::Interpreter -B "${PROJECT_SOURCE_DIR}/scripts/manual" $<TARGET_FILE:heddle> "${PROJECT_BINARY_DIR}/heddle.1"
+    DEPENDS heddle scripts/manual COMMENT "Writing the manual page" VERBATIM)
+  add_custom_target(heddle_manual ALL DEPENDS "${PROJECT_BINARY_DIR}/heddle.1")
+  install(FILES "${PROJECT_BINARY_DIR}/heddle.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+endif()
+
 install(EXPORT heddle-targets NAMESPACE heddle:: DESTINATION "${HEDDLE_CMAKE_DIR}")
 configure_package_config_file(cmake/heddle-config.cmake.in "${PROJECT_BINARY_DIR}/heddle-config.cmake"
   INSTALL_DESTINATION "${HEDDLE_CMAKE_DIR}" PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
@@ -50,5 +68,8 @@ endif()
 # The header includes SystemC's, and whoever links is told where it is by pkg-config.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libsystemc-dev, pkg-config")
 # Of libheddle.a.
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libyaml-cpp-dev, libfmt-dev, libmuparser-dev, zlib1g-dev")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS
+  "libyaml-cpp-dev, libfmt-dev, libmuparser-dev, zlib1g-dev, python3, python3-pandas, python3-yaml, bash-completion")
+# Takes what interpreters have compiled beside the Python package.
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA "${CMAKE_CURRENT_LIST_DIR}/debian/prerm")
 include(CPack)

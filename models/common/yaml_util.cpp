@@ -5,7 +5,10 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
@@ -51,7 +54,8 @@ void check_single_document(const std::string& text, const std::string& file) {
   DocumentMarks marks;
   if (!parser.HandleNextDocument(marks) || !parser.HandleNextDocument(marks) || marks.begins.size() < 2) return;
   if (marks.begins[1].pos == marks.begins[0].pos) {
-    throw InputError(position(marks.begins[0], file), "not valid YAML: nothing can begin with this character");
+    throw InputError(position(marks.begins[0], file), "not valid YAML: nothing can begin with this character",
+                     "text that begins so wants quotes");
   }
   throw InputError(
       position(marks.begins[1], file), "a second YAML document begins here",
@@ -69,6 +73,98 @@ bool indented_with_tab(const std::string& text, int line) {
   const std::size_t end = text.find_first_not_of(" \t", begin);
   return text.substr(begin, end - begin).find('\t') != std::string::npos;
 }
+
+// The line of the last brace or bracket before `line` that is still open there; 0: none.
+int open_since(const std::string& text, int line) {
+  std::vector<std::pair<char, int>> open;
+  int at = 1;
+  char quote = 0;
+  for (std::size_t i = 0; i < text.size() && at <= line; ++i) {
+    const char c = text[i];
+    if (c == '\n') {
+      ++at;
+    } else if (quote != 0) {
+      if (c == '\\' && quote == '"') ++i;
+      if (c == quote) quote = 0;
+    } else if ((c == '"' || c == '\'') && i > 0 &&
+               std::string_view(" [{,:").find(text[i - 1]) != std::string_view::npos) {
+      quote = c;
+    } else if (c == '#' && i > 0 && text[i - 1] == ' ') {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    } else if (c == '{' || c == '[') {
+      open.emplace_back(c, at);
+    } else if ((c == '}' || c == ']') && !open.empty()) {
+      open.pop_back();
+    }
+  }
+  return open.empty() ? 0 : open.back().second;
+}
+
+// What to do about the parser's message.
+std::string syntax_remedy(const std::string& message, const std::string& text, int line) {
+  if (indented_with_tab(text, line)) return "the line begins with a tab; YAML wants spaces";
+  constexpr const char* kQuotes =
+      "in {...} and [...] text with ? : { } [ ] # or a comma wants quotes: {set: {i: \"i > 3 ? 1 : 2\"}}, "
+      "{grid: \"${n}\"}";
+  const int since = open_since(text, line);
+  if (since != 0 && since < line) {
+    return fmt::format("a {{ or [ of line {} is not closed; or: {}", since, kQuotes);
+  }
+  if (since != 0 || message.find("flow") != std::string::npos) return kQuotes;
+  if (message.find("end of map") != std::string::npos || message.find("end of sequence") != std::string::npos ||
+      message.find("block entry") != std::string::npos) {
+    return "the line stands in another column than the lines that it belongs to, or a dash is missing: entries of one "
+           "map "
+           "or list begin in the same column";
+  }
+  if (message.find("map value") != std::string::npos || message.find("mapping") != std::string::npos) {
+    return "text with a colon and a blank in it wants quotes; or the line stands in the wrong column";
+  }
+  if (message.find("anchor") != std::string::npos) {
+    return "write &name before what *name repeats; text that begins with * wants quotes";
+  }
+  return "text that begins with @ ` % & * ! | > or a quote wants quotes around it";
+}
+
+// `<<: *base` and `<<: [*a, *b]`, the merge keys of YAML 1.1: what the maps have goes into the map that lacks it.
+class Merger {
+ public:
+  explicit Merger(const std::string& file) : file_(file) {}
+
+  void visit(YAML::Node node) {
+    if (node.IsSequence()) {
+      for (auto item : node) visit(item);
+    } else if (node.IsMap()) {
+      for (auto entry : node) visit(entry.second);
+      merge(node);
+    }
+  }
+
+ private:
+  void merge(YAML::Node& map) {
+    const YAML::Node& constant = map;
+    const YAML::Node bases = constant["<<"];
+    if (!bases.IsDefined()) return;
+    std::vector<YAML::Node> list;
+    if (bases.IsSequence()) {
+      for (const auto& base : bases) list.push_back(base);
+    } else {
+      list.push_back(bases);
+    }
+    map.remove("<<");
+    for (const YAML::Node& base : list) {
+      if (!base.IsMap()) {
+        throw InputError(heddle::position(base, file_), fmt::format("<< wants a map, found {}", kind_text(base)),
+                         "as in: {<<: *base, name: other}, where &base stands before a map");
+      }
+      for (const auto& entry : base) {
+        if (!constant[entry.first.Scalar()].IsDefined()) map[entry.first] = entry.second;
+      }
+    }
+  }
+
+  const std::string& file_;
+};
 
 class TreeCheck {
  public:
@@ -95,7 +191,8 @@ class TreeCheck {
     for (const auto& entry : map) {
       const YAML::Node& key = entry.first;
       if (!key.IsScalar()) {
-        throw InputError(heddle::position(key, file_), fmt::format("a key must be text, found {}", kind_text(key)));
+        throw InputError(heddle::position(key, file_), fmt::format("a key must be text, found {}", kind_text(key)),
+                         "as in: name: value");
       }
       const auto [first, inserted] = seen.emplace(key.Scalar(), key);
       if (!inserted) {
@@ -120,22 +217,23 @@ YAML::Node load_yaml(const std::string& text, const std::string& file) {
     check_single_document(text, file);
   } catch (const YAML::Exception& error) {
     const SourcePos where = position(error.mark, file);
-    throw InputError(where, fmt::format("not valid YAML: {}", error.msg),
-                     indented_with_tab(text, where.line) ? "the line begins with a tab; YAML wants spaces" : "");
+    throw InputError(where, fmt::format("not valid YAML: {}", error.msg), syntax_remedy(error.msg, text, where.line));
   }
   TreeCheck(file).visit(node, 0);
+  if (text.find("<<") != std::string::npos) Merger(file).visit(node);
   return node;
 }
 
 std::string read_text_file(const std::string& path) {
   std::error_code status;
   if (std::filesystem::is_directory(path, status))
-    throw InputError(SourcePos{path, 0, 0}, "this is a folder, not a file");
+    throw InputError(SourcePos{path, 0, 0}, "this is a folder, not a file", "name a file in it");
   std::ifstream in(path, std::ios::binary);
   if (!in) {
-    throw InputError(SourcePos{path, 0, 0}, std::filesystem::exists(path, status)
-                                                ? "the file cannot be opened for reading"
-                                                : "there is no such file");
+    throw InputError(
+        SourcePos{path, 0, 0},
+        std::filesystem::exists(path, status) ? "the file cannot be opened for reading" : "there is no such file",
+        "look at its name and folder, and at who may read it");
   }
   std::ostringstream text;
   text << in.rdbuf();

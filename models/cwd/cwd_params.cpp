@@ -77,7 +77,10 @@ void describe_clusters(ParamTable<CwdParams>& t) {
   t.add("masks_per_packet", &CwdParams::masks_per_packet, {Unit::count, 1, 1 + protocol::kFurtherMasks},
         "SM masks of a GPC_CGA that one launch packet holds (CWD-31)", "assumption");
   t.add("age_limit", &CwdParams::age_limit, {Unit::cycles, 0, 1'000'000'000'000U},
-        "how long a CGA that finds no home lets tasks behind it go first (CWD-26)", "assumption");
+        "how long a CGA that finds no home lets tasks behind it go first, less urgent ones among them; so long may "
+        "clusters of "
+        "an urgent kernel wait behind CTAs of others; 0: none passes it (CWD-26)",
+        "assumption");
   t.add("gpu_cga_barriers", &CwdParams::gpu_cga_barriers, {Unit::count, 0, 4096},
         "hardware barriers for GPU_CGAs and uGPU_CGAs: how many of these there are at once", "assumption");
   t.add("barrier_report_cycles", &CwdParams::barrier_report_cycles, {Unit::cycles, 0, 100'000},
@@ -200,7 +203,9 @@ void CwdParams::describe(ParamTable<CwdParams>& t) {
   t.add("done_distance", &CwdParams::done_distance, {Unit::cycles, 0, 100'000},
         "cycles from the distributor back to task management", "assumption");
   t.add("backfill", &CwdParams::backfill,
-        "whether a task may launch CTAs while a more urgent or older one waits for free slots",
+        "whether a task may launch CTAs while a more urgent or older one waits for free slots of SMs; clusters that "
+        "wait for a "
+        "home are passed either way, for as long as age_limit says",
         "public studies of NVIDIA GPUs find that it may not");
   t.add_choice(
       "preemption", &CwdParams::preemption,

@@ -12,7 +12,7 @@ namespace po = boost::program_options;
 
 namespace {
 
-constexpr const char* kProgramUsage = R"(heddle: a model of a GPU's front end
+constexpr const char* kProgramUsage = R"(heddle: a model of a GPU: its front end, SMs and memory
 
   heddle run [FILE...] [options]     simulate a scenario or a recorded trace; without FILE, the shipped scenario
   heddle sweep FILE                  run a scenario or a recording over axes: table, database and page
@@ -29,7 +29,7 @@ constexpr const char* kProgramUsage = R"(heddle: a model of a GPU's front end
 
 `heddle COMMAND --help` tells more. Exit status: 0 all expectations met, 1 an expectation failed, or a
 device fault or rejected kernel that none expects, 2 bad input, 3 the simulated machine made no progress,
-4 internal error, 5 stopped at run.wall_limit or interrupted: what is written is partial.
+4 internal error, 5 stopped at a limit or interrupted: what is written is partial.
 )";
 
 int dispatch(const std::vector<std::string>& arguments) {

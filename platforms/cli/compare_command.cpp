@@ -4,8 +4,10 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/run_outcome.h"
 #include "report/report_page.h"
 #include "sweep/run_difference.h"
 
@@ -24,7 +26,8 @@ po::options_description compare_options() {
       "can be repeated")("thresholds", po::value<std::string>()->value_name("FILE"),
                          "a file with such limits, one a line")("page", po::value<std::string>()->value_name("FILE"),
                                                                 "write the page to FILE; default compare.html")(
-      "rows", po::value<int>()->value_name("N"), "rows of a table on the terminal; default 20")(
+      "json", po::value<std::string>()->value_name("FILE"), "write what the page shows to FILE, for programs")(
+      "rows", po::value<std::string>()->value_name("N"), "rows of a table on the terminal; default 20")(
       "quiet", "print only what is beyond its limit");
   return options;
 }
@@ -49,8 +52,7 @@ int compare_command(const std::vector<std::string>& arguments) {
   if (line.words().size() < 2) {
     line.bad("two folders of results or more are expected", "as in: heddle compare heddle-out/a heddle-out/b");
   }
-  const int rows = line.get<int>("rows").value_or(20);
-  if (rows < 1) line.bad(fmt::format("--rows {}: expected 1 or more", rows));
+  const std::size_t rows = line.number<std::size_t>("rows", 1, std::numeric_limits<std::size_t>::max()).value_or(20);
   std::vector<sweep::Threshold> thresholds;
   for (const std::string& text : line.list("fail-if")) thresholds.push_back(sweep::read_threshold(text));
   if (const auto file = line.text("thresholds")) {
@@ -60,7 +62,9 @@ int compare_command(const std::vector<std::string>& arguments) {
   for (const std::string& folder : line.words()) runs.emplace_back(folder);
   const sweep::RunDifference difference = sweep::difference_of(runs, thresholds);
   const std::string page = line.text("page").value_or("compare.html");
-  report::write_page("compare.html", page, compare_page_data(difference));
+  const nlohmann::json data = compare_page_data(difference);
+  report::write_page("compare.html", page, data);
+  if (const auto json = line.text("json")) write_text(data.dump(1) + "\n", *json);
   for (std::size_t i = 0; i < difference.runs.size() && !thresholds.empty(); ++i) {
     if (!difference.complete[i])
       std::cout << fmt::format("FAILED: {}: the run has not come to its end\n", difference.runs[i]);
@@ -70,7 +74,7 @@ int compare_command(const std::vector<std::string>& arguments) {
       if (!one.ok) std::cout << fmt::format("FAILED: {}: {}\n", one.threshold.text, one.name);
     }
   } else {
-    std::cout << difference_text(difference, static_cast<std::size_t>(rows)) << "\npage: " << page << '\n';
+    std::cout << difference_text(difference, rows) << "\npage: " << page << '\n';
   }
   return difference.ok() ? kSuccess : kExpectationFailed;
 }

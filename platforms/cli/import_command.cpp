@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <map>
+#include <sstream>
 
 #include <boost/program_options.hpp>
 #include <fmt/format.h>
@@ -19,14 +21,25 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kImportUsage = R"(heddle import kineto|nsys|rocprof FILE [-o OUT] [--device N] [--gpu PRESET|FILE]
+constexpr const char* kImportUsage = R"(heddle import kineto|nsys|rocprof FILE [options]
 
 Writes a scenario with the kernels, copies and streams of a recorded trace; CTA durations are fitted to the recorded
-kernel durations on the recorded machine. Without -o it goes to standard output.
+kernel durations on the recorded machine.
 
 kineto: JSON of PyTorch's profiler. nsys: SQLite, as `nsys export --type sqlite` writes it. rocprof: CSV of rocprofv3's
-kernel trace. All plain or gzip. --gpu names the machine of a recording that does not tell it, as those of rocprofv3.
+kernel trace. All plain or gzip.
+
 )";
+
+po::options_description import_options() {
+  po::options_description options = described_options();
+  options.add_options()("output,o", po::value<std::string>()->value_name("OUT"),
+                        "the scenario; default: to standard output")(
+      "device", po::value<std::string>()->value_name("N"), "only this device of the recording")(
+      "gpu", po::value<std::vector<std::string>>()->value_name("PRESET|FILE"),
+      "the machine of a recording that does not tell it, as those of rocprofv3");
+  return options;
+}
 
 struct Format {
   const char* name;
@@ -176,24 +189,14 @@ std::string scenario_text(const Inputs& inputs, const Machines& machines, const 
 }  // namespace
 
 int import_command(const std::vector<std::string>& arguments) {
-  po::options_description options;
-  options.add_options()("output,o", po::value<std::string>()->default_value("-"))("device", po::value<int>())(
-      "gpu", po::value<std::vector<std::string>>())("help,h", "")(
-      "what", po::value<std::vector<std::string>>()->default_value({}, ""));
-  po::positional_options_description positional;
-  positional.add("what", -1);
-  po::variables_map values;
-  try {
-    po::store(po::command_line_parser(arguments).options(options).positional(positional).run(), values);
-    po::notify(values);
-  } catch (const po::error& error) {
-    throw InputError(error.what(), "heddle import --help lists the options");
-  }
-  const auto& what = values["what"].as<std::vector<std::string>>();
-  if (values.count("help") != 0) {
-    std::cout << kImportUsage;
+  const CommandLine line("heddle import", import_options(), arguments);
+  if (line.help()) {
+    std::ostringstream text;
+    text << kImportUsage << import_options();
+    std::cout << text.str();
     return kSuccess;
   }
+  const std::vector<std::string>& what = line.words();
   const auto* const format = std::find_if(std::begin(kFormats), std::end(kFormats),
                                           [&what](const Format& f) { return !what.empty() && what[0] == f.name; });
   if (what.size() != 2 || format == std::end(kFormats)) {
@@ -201,11 +204,10 @@ int import_command(const std::vector<std::string>& arguments) {
                      "as in: heddle import kineto trace.json.gz -o scenario.yaml; formats: kineto, nsys, rocprof");
   }
   if (!format->looks_like(what[1])) throw InputError({what[1], 0, 0}, format->is_not, format->expected);
-  std::optional<int> device;
-  if (values.count("device") != 0) device = values["device"].as<int>();
+  const std::optional<int> device = line.number<int>("device", 0, std::numeric_limits<int>::max());
   const Inputs inputs = load_inputs({what[1]}, device);
   RunOptions machine;
-  if (values.count("gpu") != 0) machine.gpus = values["gpu"].as<std::vector<std::string>>();
+  machine.gpus = line.list("gpu");
   if (!machine.gpus.empty() && std::any_of(inputs.workloads.begin(), inputs.workloads.end(), tells_machine)) {
     throw InputError("--gpu: the recording tells the machine that it was made on",
                      "import it without --gpu; the scenario then runs on any machine (heddle run --gpu)");
@@ -216,7 +218,7 @@ int import_command(const std::vector<std::string>& arguments) {
     fitted.push_back(fit_workload(inputs.workloads[i], machines.gpus[i].recorded, Fit::launch));
   }
   const std::string text = scenario_text(inputs, machines, fitted);
-  const auto& output = values["output"].as<std::string>();
+  const std::string output = line.text("output").value_or("-");
   if (output == "-") {
     std::cout << text;
   } else {

@@ -173,6 +173,13 @@ Choice choose(const Inputs& inputs, const RunOptions& options, std::size_t index
     choice.why =
         fmt::format("preset {} {}", choice.preset, inputs.scenario->gpus_named ? "of the scenario" : "by default");
   }
+  if (options.gpus.empty() && inputs.scenario && index < inputs.scenario->gpu_places.size()) {
+    try {
+      (void)gpu::preset(choice.preset);
+    } catch (const InputError& error) {
+      throw InputError(inputs.scenario->gpu_places[index], error.message(), error.remedy());
+    }
+  }
   if (options.gpus.empty()) return choice;
   const std::string& wanted = options.gpus.size() == 1 ? options.gpus[0] : options.gpus[index];
   if (!is_file(wanted)) {

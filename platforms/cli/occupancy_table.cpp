@@ -46,17 +46,18 @@ std::string kernel_text(const OccupancyQuery& query) {
   return query.kernel.name.empty() ? "this kernel" : fmt::format("kernel '{}'", query.kernel.name);
 }
 
-// Which resource an SM with no more room for a CTA has run out of first.
-const char* limit_name(const arch::SmLimits& limits, const arch::KernelShape& kernel) {
+// Which resources an SM with no more room for a CTA has run out of: several, where they allow equally many.
+std::string limit_name(const arch::SmLimits& limits, const arch::KernelShape& kernel) {
   const arch::ResourceVector need = arch::need_of(limits, kernel);
   const arch::ResourceVector capacity = arch::capacity_of(limits);
   const std::uint32_t slots = arch::free_slots(capacity, {}, need);
+  std::vector<std::string> names;
   for (std::size_t i = 0; i < arch::kResources; ++i) {
     if (need.amount[i] != 0 && capacity.amount[i] / need.amount[i] == slots) {
-      return arch::resource_name(static_cast<arch::Resource>(i));
+      names.emplace_back(arch::resource_name(static_cast<arch::Resource>(i)));
     }
   }
-  return "nothing";
+  return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, " and "));
 }
 
 std::uint32_t sum(const std::vector<std::uint32_t>& values) {
@@ -88,7 +89,7 @@ po::options_description occupancy_options() {
       "gpu", po::value<std::vector<std::string>>()->value_name("PRESET|FILE"),
       "the machine; default h100-sxm, or what the scenario or recording in FILE names")(
       "set", po::value<std::vector<std::string>>()->value_name("K=V"), "set a parameter; can be repeated")(
-      "device", po::value<int>()->value_name("N"), "only this device of the recording")("json", "print JSON");
+      "device", po::value<std::string>()->value_name("N"), "only this device of the recording")("json", "print JSON");
   return options;
 }
 
@@ -146,7 +147,9 @@ std::uint32_t number_of(const CommandLine& line, const char* option, Unit unit, 
   try {
     return parse_quantity(*text, Limits<std::uint32_t>{unit});
   } catch (const InputError& error) {
-    throw InputError(fmt::format("--{}: {}", option, error.message()), error.remedy());
+    throw InputError(
+        fmt::format("--{}: {}", option, error.message()),
+        error.remedy().empty() ? "a whole number is expected, of bytes also with a unit: '48 KiB'" : error.remedy());
   }
 }
 
@@ -347,7 +350,7 @@ int occupancy_command(const std::vector<std::string>& arguments) {
     answers.push_back(answer_occupancy(machine, std::move(query)));
   };
   if (file) {
-    const Inputs inputs = load_inputs(line.words(), line.get<int>("device"));
+    const Inputs inputs = load_inputs(line.words(), line.number<int>("device", 0, std::numeric_limits<int>::max()));
     RunOptions options;
     options.gpus = line.list("gpu");
     options.sets = line.list("set");

@@ -278,19 +278,39 @@ void collect_warnings(RunOutcome& outcome, const std::vector<Fitted>& fitted, co
   }
 }
 
-// Those that nobody expects come first.
+// The same step of the same kernel, wrong in the same way.
+bool alike(const Fault& a, const Fault& b) {
+  return a.gpu == b.gpu && a.kernel == b.kernel && a.expected == b.expected && a.record.kind == b.record.kind &&
+         a.record.where == b.record.where && a.record.operation == b.record.operation && a.record.rule == b.record.rule;
+}
+
+// The first of those that are alike stands for them. Those that nobody expects come first.
 void print_faults(const RunOutcome& outcome, std::ostream& out) {
   constexpr std::size_t kShown = 10;
-  std::size_t shown = 0;
+  std::vector<std::pair<const Fault*, std::size_t>> groups;
   for (const bool expected : {false, true}) {
     for (const Fault& fault : outcome.faults) {
-      if (fault.expected != expected || shown == kShown) continue;
-      out << fmt::format("  {} {}\n", expected ? "fault:  " : "FAULT:  ", fault.text);
-      ++shown;
+      if (fault.expected != expected) continue;
+      const auto known = std::find_if(groups.begin(), groups.end(),
+                                      [&fault](const auto& group) { return alike(*group.first, fault); });
+      if (known != groups.end()) {
+        ++known->second;
+      } else if (groups.size() < kShown) {
+        groups.emplace_back(&fault, 1);
+      }
     }
   }
-  if (outcome.faults.size() > shown) {
-    out << fmt::format("  and {} more, listed in stats.json\n", outcome.faults.size() - shown);
+  std::size_t told = 0;
+  for (const auto& [fault, count] : groups) {
+    out << fmt::format("  {} {}\n", fault->expected ? "fault:  " : "FAULT:  ", fault->text);
+    if (count > 1) out << fmt::format("           and {} more like it, listed in stats.json\n", count - 1);
+    told += count;
+  }
+  if (outcome.inputs->scenario && !groups.empty()) {
+    out << fmt::format("           lines are those of {}\n", outcome.inputs->scenario->file);
+  }
+  if (outcome.faults.size() > told) {
+    out << fmt::format("  and {} more, listed in stats.json\n", outcome.faults.size() - told);
   }
 }
 
@@ -471,7 +491,8 @@ int run_command(const std::vector<std::string>& arguments) {
   }
   std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false, packets, outcome.tmdqs);
   for (const replay::Job& job : jobs) outcome.workloads.push_back(job.workload);
-  replay::check_jobs(jobs, machines.links.topology != link::Topology::none);
+  replay::check_jobs(jobs, machines.links.topology != link::Topology::none,
+                     inputs.scenario ? inputs.scenario->kernel_places : replay::KernelPlaces{});
   std::vector<replay::CtaDump> ctas(options.dump_ctas ? jobs.size() : 0);
   for (std::size_t i = 0; i < ctas.size(); ++i) jobs[i].ctas = &ctas[i];
   if (inputs.scenario) {

@@ -61,7 +61,8 @@ po::options_description run_options() {
       "kernels of a recording that ask for more shared memory, registers or CTAs of a cluster than the chosen machine "
       "has: refuse the run (default), or give them what it has, and say so")(
       "limit", po::value<std::vector<std::string>>()->value_name("time=T|wall=T|events=N"),
-      "stop there, with partial results: simulated time of each simulation (2ms), time of this computer (60s), events of "
+      "stop there, with partial results: simulated time of each simulation (2ms), time of this computer (60s), events "
+      "of "
       "each simulation; can be repeated")(
       "keep-baselines", po::value<std::string>()->value_name("DIR"),
       "keep what the recorded machine does in DIR, and take it from there if it has been simulated before: the same "
@@ -169,7 +170,8 @@ std::string run_help() {
   std::ostringstream text;
   text << "heddle run [FILE...] [options]\n\n"
           "Simulates a scenario (YAML) or recorded traces (each on a GPU of its own) and writes report.html,\n"
-          "stats.json, kernels.csv, host.json and config.yaml, and the memory regions that a scenario wants in files.\n\n"
+          "stats.json, kernels.csv, host.json and config.yaml, and the memory regions that a scenario wants in "
+          "files.\n\n"
        << run_options();
   return text.str();
 }
@@ -255,10 +257,14 @@ Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> dev
         throw InputError({path, 0, 0}, "is a scenario, and a scenario runs alone",
                          "several files are possible for recorded traces only, each on a GPU of its own");
       }
-      if (device) throw InputError("--device chooses a device of a recording; a scenario has none");
+      if (device)
+        throw InputError({path, 0, 0}, "--device chooses a device of a recording; a scenario has none",
+                         "leave it out; `gpu` of a stream says where it runs");
       return from_scenario(read_scenario(path, lets));
     }
-    if (!lets.empty()) throw InputError("--let sets a parameter of a scenario; a recording has none");
+    if (!lets.empty())
+      throw InputError({path, 0, 0}, "--let sets a parameter of a scenario; a recording has none",
+                       "--set sets one of the machine; or import the recording as a scenario");
     std::vector<workload::Workload> workloads = import_recording(kind, path);
     if (device) keep_device(workloads, *device, path);
     if (guess_clusters) std::for_each(workloads.begin(), workloads.end(), import::guess_clusters);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -41,14 +42,21 @@ heddle show statistics        every statistic that a run can have: path, kind, u
 heddle show steps             the steps of programs, with their keys
 heddle show scenario-schema   the JSON schema of scenarios, as editors use it: docs/scenario.schema.json
 
-  --gpu PRESET|FILE   the machine; default h100-sxm
-  --set K=V           set a parameter; can be repeated
-  --assumptions       of parameters: only those whose value is an assumption, or unknown of the device
-  --against PRESET|FILE   of parameters: only those with another value there, side by side
-  --format table      of parameters: a line each
-  --format text|markdown|c   of registers, statistics and steps: for people, for docs/registers.md, docs/statistics.md
-                             and docs/scenario.md, or (registers) as the header for drivers
 )";
+
+po::options_description show_options() {
+  po::options_description options = described_options();
+  options.add_options()("gpu", po::value<std::string>()->value_name("PRESET|FILE"), "the machine; default h100-sxm")(
+      "set", po::value<std::vector<std::string>>()->value_name("K=V"), "set a parameter; can be repeated")(
+      "assumptions", "of parameters: only those whose value is an assumption, or unknown of the device")(
+      "against", po::value<std::string>()->value_name("PRESET|FILE"),
+      "of parameters: only those with another value there, side by side")(
+      "format", po::value<std::string>()->value_name("text|table|json|markdown|c"),
+      "text: for people (default); table: parameters, a line each; json: parameters and presets, for programs; "
+      "markdown: registers, statistics and steps, for docs/; c: registers, as the header for drivers")(
+      "json", "of bits: print JSON");
+  return options;
+}
 
 // Its value is not public of the device: it is the default, which belongs to another one.
 bool is_unknown(const ParamEntry& entry, const std::vector<std::string>& unknown) {
@@ -69,6 +77,7 @@ struct ParamQuery {
   bool assumptions = false;        // only those whose value no source is cited for
   std::optional<Machine> against;  // only those that have another value there
   bool table = false;
+  bool json = false;
 };
 
 // Of one word: those whose paths begin with it; if there are none, and of several words: those that have all of them in
@@ -117,6 +126,27 @@ std::string as_params_table(const std::vector<ParamEntry>& entries, const std::m
   return text;
 }
 
+nlohmann::ordered_json as_params_json(const std::vector<ParamEntry>& entries,
+                                      const std::map<std::string, std::string>& there,
+                                      const std::vector<std::string>& unknown) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ParamEntry& e : entries) {
+    nlohmann::ordered_json one = {{"path", e.path},
+                                  {"value", e.value_text},
+                                  {"unit", std::string(unit_text(e.unit))},
+                                  {"type", e.type},
+                                  {"range", e.range},
+                                  {"default", e.default_text},
+                                  {"description", e.description},
+                                  {"origin", e.origin.text},
+                                  {"source", e.value_source},
+                                  {"unknown", is_unknown(e, unknown)}};
+    if (const auto other = there.find(e.path); other != there.end()) one["against"] = other->second;
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 void show_params(const Machines& machines, const ParamQuery& query) {
   const std::string& preset = machines.gpus.front().preset;
   const std::vector<std::string> names = gpu::preset_names();
@@ -149,6 +179,10 @@ void show_params(const Machines& machines, const ParamQuery& query) {
       return other == there.end() || other->second == value_of(e);
     });
   }
+  if (query.json) {
+    std::cout << as_params_json(shown, there, unknown).dump(1) << '\n';
+    return;
+  }
   if (query.table || query.against) {
     if (query.against) {
       std::cout << (shown.empty()
@@ -164,11 +198,22 @@ void show_params(const Machines& machines, const ParamQuery& query) {
   }
 }
 
-void show_presets() {
-  for (const std::string& name : gpu::preset_names()) {
-    std::cout << fmt::format("{:<10} {}\n{:11}checked against {}\n", name, gpu::preset_description(name), "",
-                             gpu::preset_checked(name));
+void show_presets(const std::string& format) {
+  if (format != "text" && format != "json") {
+    throw InputError(fmt::format("presets are not shown as '{}'", format), "--format text or json");
   }
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const std::string& name : gpu::preset_names()) {
+    if (format == "json") {
+      list.push_back({{"name", name},
+                      {"description", gpu::preset_description(name)},
+                      {"checked_against", gpu::preset_checked(name)}});
+    } else {
+      std::cout << fmt::format("{:<10} {}\n{:11}checked against {}\n", name, gpu::preset_description(name), "",
+                               gpu::preset_checked(name));
+    }
+  }
+  if (format == "json") std::cout << list.dump(1) << '\n';
 }
 
 void show_tree(const Machine& machine) {
@@ -464,23 +509,22 @@ std::string as_table(const std::vector<const Description*>& statistics) {
 }  // namespace
 
 int show_command(const std::vector<std::string>& arguments) {
-  po::options_description options = described_options();
-  options.add_options()("gpu", po::value<std::string>())("set", po::value<std::vector<std::string>>())(
-      "format", po::value<std::string>())("json", "")("assumptions", "")("against", po::value<std::string>());
-  const CommandLine line("heddle show", options, arguments);
+  const CommandLine line("heddle show", show_options(), arguments);
   const std::vector<std::string>& what = line.words();
   if (line.help() || what.empty()) {
-    std::cout << kShowUsage;
+    std::ostringstream text;
+    text << kShowUsage << show_options();
+    std::cout << text.str();
     return line.help() ? kSuccess : kBadInput;
   }
   for (const char* option : {"assumptions", "against"}) {
     if (line.has(option) && what[0] != "params") line.bad(fmt::format("--{} is for params", option));
   }
+  const std::optional<std::string> format = line.text("format");
   if (what[0] == "presets") {
-    show_presets();
+    show_presets(format.value_or("text"));
     return kSuccess;
   }
-  const std::optional<std::string> format = line.text("format");
   if (what[0] == "registers") {
     show_registers(format.value_or("text"));
     return kSuccess;
@@ -494,9 +538,11 @@ int show_command(const std::vector<std::string>& arguments) {
     return kSuccess;
   }
   if (line.has("json") && what[0] != "bits") throw InputError("--json is for bits only", "heddle show bits --json");
-  if (format && (what[0] != "params" || *format != "table")) {
+  const bool of_params = what[0] == "params";
+  if (format && *format != "text" && !(of_params && (*format == "table" || *format == "json"))) {
     throw InputError(fmt::format("heddle show {} has no format {}", what[0], *format),
-                     "registers, statistics and steps have text and markdown, params has table");
+                     "params has text, table and json, presets text and json, registers, statistics and steps text and "
+                     "markdown");
   }
   if (what[0] != "params" && what[0] != "tree" && what[0] != "bits" && what[0] != "scenario-schema") {
     const std::string near =
@@ -518,7 +564,8 @@ int show_command(const std::vector<std::string>& arguments) {
     ParamQuery query;
     query.words.assign(what.begin() + 1, what.end());
     query.assumptions = line.has("assumptions");
-    query.table = format.has_value();
+    query.table = format == "table";
+    query.json = format == "json";
     if (const auto against = line.text("against")) query.against = resolve_machine(*against, {}).gpus.front();
     show_params(machines, query);
   }

@@ -33,7 +33,7 @@ constexpr unsigned kMostJobs = 1024;
 
 po::options_description sweep_options() {
   po::options_description options = described_options();
-  options.add_options()("jobs,j", po::value<int>()->value_name("N"),
+  options.add_options()("jobs,j", po::value<std::string>()->value_name("N"),
                         "points that run side by side; default: as many as there are processors")(
       "again", po::value<std::string>()->value_name("failed|all"),
       "run points again that have been run with the same inputs: those that did not go well, or all")(
@@ -104,11 +104,7 @@ class SweepBar {
 };
 
 unsigned jobs_of(const CommandLine& line) {
-  const std::optional<int> given = line.get<int>("jobs");
-  if (given && (*given < 1 || *given > static_cast<int>(kMostJobs))) {
-    line.bad(fmt::format("--jobs {}: expected 1 to {}", *given, kMostJobs));
-  }
-  return given ? static_cast<unsigned>(*given) : std::max(1U, std::thread::hardware_concurrency());
+  return line.number<unsigned>("jobs", 1, kMostJobs).value_or(std::max(1U, std::thread::hardware_concurrency()));
 }
 
 std::string quoted_word(const std::string& word) {
@@ -148,6 +144,17 @@ int run_point(SweepRun& run, const CommandLine& line, const std::vector<sweep::P
   return record->exit >= 0 ? record->exit : kInternalError;
 }
 
+// Before points are run that could only say so, one after another.
+void check_inputs(const Sweep& sweep) {
+  const fs::path home = fs::path(sweep.file).parent_path();
+  for (const std::string& input : sweep.inputs) {
+    std::error_code ignored;
+    if (fs::is_regular_file(home / input, ignored)) continue;
+    throw InputError({sweep.file, 0, 0}, fmt::format("run: there is no file {}", (home / input).string()),
+                     "names of files are relative to the sweep's folder");
+  }
+}
+
 }  // namespace
 
 int sweep_command(const std::vector<std::string>& arguments) {
@@ -182,6 +189,7 @@ int sweep_command(const std::vector<std::string>& arguments) {
     return kSuccess;
   }
 
+  check_inputs(sweep);
   const fs::path folder = line.text("out").value_or((fs::path("heddle-out") / (sweep.name + ".sweep")).string());
   SweepRun run(sweep, points, sweep::this_program(), folder, what == "run");
   SweepBar bar(sweep, line.has("quiet"));

@@ -24,7 +24,7 @@ namespace {
 
 po::options_description test_options() {
   po::options_description options = described_options();
-  options.add_options()("jobs,j", po::value<int>()->value_name("N"),
+  options.add_options()("jobs,j", po::value<std::string>()->value_name("N"),
                         "scenarios that run side by side; default: as many as there are processors")(
       "expected", po::value<std::string>()->value_name("FILE"), "what is expected; default DIR/expected.yaml")(
       "update", "write what the scenarios come to into the file of what is expected")(
@@ -80,8 +80,8 @@ int test_command(const std::vector<std::string>& arguments) {
   if (line.words().size() != 1) line.bad("a folder of scenarios is expected", "as in: heddle test scenarios");
   const std::string& folder = line.words().front();
   const std::vector<std::string> files = scenarios_in(folder);
-  const int jobs = line.get<int>("jobs").value_or(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
-  if (jobs < 1 || jobs > 1024) line.bad(fmt::format("--jobs {}: expected 1 to 1024", jobs));
+  const unsigned jobs =
+      line.number<unsigned>("jobs", 1, 1024).value_or(std::max(1U, std::thread::hardware_concurrency()));
   const std::string file = line.text("expected").value_or((fs::path(folder) / "expected.yaml").string());
   std::error_code ignored;
   const bool has_file = fs::exists(file, ignored);
@@ -97,7 +97,7 @@ int test_command(const std::vector<std::string>& arguments) {
   sweep::RegressionSettings settings;
   settings.program = sweep::this_program();
   settings.folder = line.text("out").value_or((fs::path("heddle-out") / (name + ".test")).string());
-  settings.jobs = static_cast<unsigned>(jobs);
+  settings.jobs = jobs;
   if (const auto timing = line.choice<std::string>("timing", {{"at", "at"}, {"fast", "fast"}, {"lt", "lt"}})) {
     settings.extra = {"--timing", *timing};
   }

@@ -145,7 +145,8 @@ class Translator {
 
   [[noreturn]] void fail(const std::string& message, const std::string& remedy = {}) const {
     const std::string shown = text_.size() <= 100 ? text_ : text_.substr(0, 100) + " …";
-    throw InputError(where_, fmt::format("expression \"{}\": {}", shown, message), remedy);
+    throw InputError(where_, fmt::format("expression \"{}\": {}", shown, message),
+                     remedy.empty() ? "docs/scenario.md, Expressions, says what can stand in it" : remedy);
   }
 
  private:
@@ -370,7 +371,8 @@ Expression::Expression(const std::string& text, const SourcePos& where, Expressi
   } catch (const mu::ParserError& error) {
     translator.fail(reason(error));
   }
-  if (constant() && !std::isfinite(constant_)) translator.fail("its value is not a finite number");
+  if (constant() && !std::isfinite(constant_))
+    translator.fail("its value is not a finite number", "it divides by zero, or grows too large");
   if (constant()) parser_.reset();
 }
 

@@ -114,7 +114,11 @@ void MapReader::fail_number(const char* key, const YAML::Node& item, const Input
   // A remedy of its own is about units; the range would only be in its way.
   const std::string remedy = error.remedy().empty() ? fmt::format("{}: {} (allowed: {})", key, spec.meaning, range)
                                                     : fmt::format("{}: {}; {}", key, spec.meaning, error.remedy());
-  throw InputError(position(item, file_), fmt::format("{}, {}: {}", thing_, key, error.message()), remedy);
+  // Whoever has no parameters gets the text as it stands.
+  const bool named = item.IsScalar() && item.Scalar().find("${") != std::string::npos;
+  throw InputError(
+      position(item, file_), fmt::format("{}, {}: {}", thing_, key, error.message()),
+      named ? "${…} stands for a parameter of the scenario, which has none; as in: parameters: {lines: 16}" : remedy);
 }
 
 const std::string& MapReader::scalar(const char* key, const YAML::Node& item) const {

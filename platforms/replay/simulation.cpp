@@ -78,10 +78,11 @@ void check_launches(const Job& job) {
 // What to do about a kernel of a job that its machine cannot hold.
 std::string remedy_of(const Job& job, const arch::KernelShape& kernel) {
   if (job.workload->format == "scenario") {
-    return kernel.cluster.any()
-               ? "choose other clusters, or another machine with --gpu; heddle occupancy tells what fits, and heddle show "
-                 "params gpu.cwd and gpu.sm.limits what limits it"
-               : "choose another machine with --gpu, or ask for less: heddle show params gpu.sm.limits tells what there is";
+    return kernel.cluster.any() ? "choose other clusters, or another machine with --gpu; heddle occupancy tells what "
+                                  "fits, and heddle show "
+                                  "params gpu.cwd and gpu.sm.limits what limits it"
+                                : "choose another machine with --gpu, or ask for less: heddle show params "
+                                  "gpu.sm.limits tells what there is";
   }
   arch::KernelShape clamped = kernel;
   fit_into(clamped, job.params.sm.limits);
@@ -91,11 +92,17 @@ std::string remedy_of(const Job& job, const arch::KernelShape& kernel) {
              : "choose another machine with --gpu";
 }
 
-void check_kernels(const Job& job) {
+SourcePos place_of(const KernelPlaces& places, const std::string& kernel) {
+  const auto found = places.find(kernel);
+  return found == places.end() ? SourcePos{} : found->second;
+}
+
+void check_kernels(const Job& job, const KernelPlaces& places) {
   for (const workload::LaunchedKernel& launched : job.workload->launched) {
     const std::string why = why_never_fits(job.params, launched.kernel);
     if (why.empty()) continue;
-    throw InputError(fmt::format("kernel '{}' of {}, which programs launch, can never run on {}: {}",
+    throw InputError(place_of(places, launched.kernel.name),
+                     fmt::format("kernel '{}' of {}, which programs launch, can never run on {}: {}",
                                  launched.kernel.name, job.workload->name, job.instance, why),
                      "choose another machine with --gpu, or ask for less: heddle show params gpu.sm.limits tells what "
                      "there is");
@@ -105,6 +112,7 @@ void check_kernels(const Job& job) {
     const std::string why = why_never_fits(job.params, op.kernel);
     if (why.empty()) continue;
     throw InputError(
+        place_of(places, op.kernel.name),
         fmt::format("kernel '{}' of {} can never run on {}: {}", op.kernel.name, job.workload->name, job.instance, why),
         remedy_of(job, op.kernel));
   }
@@ -497,9 +505,9 @@ std::unique_ptr<GpuObservation> observe_built(const std::string& instance, const
   return observation;
 }
 
-void check_jobs(const std::vector<Job>& jobs, bool linked) {
+void check_jobs(const std::vector<Job>& jobs, bool linked, const KernelPlaces& places) {
   for (const Job& job : jobs) {
-    check_kernels(job);
+    check_kernels(job, places);
     check_launches(job);
     check_across(job, linked);
   }

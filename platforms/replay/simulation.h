@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "arch/fault.h"
 #include "arch/gpu_observation.h"
+#include "common/error.h"
 #include "common/waits.h"
 #include "gpu/gpu_params.h"
 #include "link/link_params.h"
@@ -48,10 +50,11 @@ struct SimulationOptions {
   std::uint64_t seed = 1;
   ProgressLimits limits;
   // Where the run is stopped, its results partial; 0: nowhere.
-  double wall_limit_s = 0;        // of this computer's time, since `wall_begin`
+  double wall_limit_s = 0;                                          // of this computer's time, since `wall_begin`
   std::optional<std::chrono::steady_clock::time_point> wall_begin;  // none: since this simulation begins
-  double time_limit_ns = 0;       // of simulated time
-  std::uint64_t event_limit = 0;  // events of the model: looked at now and then, so that some thousands more are executed
+  double time_limit_ns = 0;                                         // of simulated time
+  std::uint64_t event_limit =
+      0;  // events of the model: looked at now and then, so that some thousands more are executed
   // Called now and then: a reason to stop, or nothing.
   std::function<std::optional<std::string>()> interrupted;
   // Called once the machines are built, before anything runs. What it throws ends the simulation.
@@ -106,9 +109,13 @@ struct SimulationResult {
   double elaboration_seconds = 0;
 };
 
+// Where kernels are described, by name.
+using KernelPlaces = std::map<std::string, SourcePos>;
+
 // Throws InputError if a kernel or its clusters can never run on their machine, naming the kernel, the resource, the
-// domain and the machine; and if something wants links between GPUs and there are none (`linked`).
-void check_jobs(const std::vector<Job>& jobs, bool linked);
+// domain, the machine and its place, if that is known; and if something wants links between GPUs and there are none
+// (`linked`).
+void check_jobs(const std::vector<Job>& jobs, bool linked, const KernelPlaces& places = {});
 
 // In a simulation context of its own. Throws InputError, before anything is simulated, as check_jobs() does, and if a
 // load or a TPC switch concerns something that the machine does not have.

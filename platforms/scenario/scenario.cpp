@@ -55,6 +55,9 @@ class Reader {
     }
     read_regions(map);
     kernels_.read(list(map, "kernels"), file_, regions_, kernel_objects());
+    for (const auto& node : list(map, "kernels")) {
+      scenario_.kernel_places.emplace(node["name"].Scalar(), position(node, file_));
+    }
     graphs_.read(list(map, "graphs"), file_, kernels_);
     submit_.read_streams(list(map, "streams"));
     read_submit(map);
@@ -121,6 +124,7 @@ class Reader {
     }
     const char* key = map.has("gpu") ? "gpu" : "gpus";
     for (const YAML::Node& item : map.items(key)) {
+      scenario_.gpu_places.push_back(position(item, file_));
       if (item.IsMap()) {
         scenario_.gpus.push_back(MapReader(item, gpu_spec(), "GPU", file_).name("preset"));
       } else if (item.IsScalar() && !item.Scalar().empty()) {
@@ -233,7 +237,26 @@ class Reader {
   void read_shares(const YAML::Node& entries) {
     for (const auto& node : entries) {
       const MapReader map(node, share_spec(), entry_name("share of subcontext", node, "subcontext"), file_);
-      scenario_.workloads[gpu_of(map)].shares.push_back(read_share(map));
+      Workload& workload = scenario_.workloads[gpu_of(map)];
+      const ShareChange change = read_share(map);
+      const auto warn = [&](const std::string& sentence) {
+        scenario_.workloads.front().warnings.push_back(fmt::format("{}: {}", map.where().text(), sentence));
+      };
+      const bool of_one = change.what != ShareChange::What::mode;
+      const bool listed = std::any_of(workload.subcontexts.begin(), workload.subcontexts.end(),
+                                      [&](const Subcontext& one) { return one.id == change.subcontext; });
+      if (of_one && !listed) {
+        warn(fmt::format("a share of subcontext {}, which the list `subcontexts` lacks", change.subcontext));
+      }
+      for (const ShareChange& other : workload.shares) {
+        const bool same_place = other.gpc == change.gpc && other.tpc == change.tpc;
+        if (other.what == change.what && other.when == change.when && same_place &&
+            (!of_one || other.subcontext == change.subcontext)) {
+          warn(fmt::format("the share of line {} changes the same at the same time; this one comes last",
+                           other.where.line));
+        }
+      }
+      workload.shares.push_back(change);
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -71,10 +72,12 @@ struct Expectation {
 struct Scenario {
   std::string name;
   std::string description;
-  std::string file;               // as it was opened: the origin of `config`
-  std::vector<std::string> gpus;  // the preset of each GPU; never empty
-  bool gpus_named = false;        // false: the file names none, and `gpus` holds the default
-  YAML::Node config;              // null, or a map with keys gpu, gpu0, …, for ParamLayers::add; not checked here
+  std::string file;                                // as it was opened: the origin of `config`
+  std::vector<std::string> gpus;                   // the preset of each GPU; never empty
+  bool gpus_named = false;                         // false: the file names none, and `gpus` holds the default
+  std::vector<SourcePos> gpu_places;               // where it names them; of each, if it does
+  std::map<std::string, SourcePos> kernel_places;  // where it describes them, by name
+  YAML::Node config;  // null, or a map with keys gpu, gpu0, …, for ParamLayers::add; not checked here
   std::optional<std::uint64_t> seed;
   std::vector<workload::Workload> workloads;  // one per GPU; format "scenario", `enqueue` always set
   std::vector<Expectation> expectations;

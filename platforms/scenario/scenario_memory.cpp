@@ -325,7 +325,14 @@ std::uint64_t file_size(const MapReader& map, const char* key, const std::string
   std::error_code error;
   const bool regular = std::filesystem::is_regular_file(path, error);
   const std::uint64_t size = regular ? std::filesystem::file_size(path, error) : 0;
-  if (!regular || error) map.fail(key, fmt::format("there is no file {}", path));
+  if (!regular || error) {
+    const bool folder = std::filesystem::is_directory(path, error);
+    throw InputError(
+        map.where(key),
+        fmt::format("{}, {}: {}", map.thing(), key,
+                    folder ? fmt::format("{} is a folder", path) : fmt::format("there is no file {}", path)),
+        "names of files are relative to the scenario's folder; make the file, or give its whole path");
+  }
   return size;
 }
 

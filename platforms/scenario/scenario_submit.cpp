@@ -20,6 +20,7 @@ using namespace program;
 namespace {
 
 constexpr std::size_t kMaxOps = 1'000'000;  // keeps their list within memory
+constexpr double kMostGigabytes = 20'000;   // per second: more than any memory of today moves
 constexpr Limits<int> kPriorities{Unit::none, -1000, 1000};
 
 template <class T>
@@ -168,6 +169,12 @@ void SubmitReader::read_transfer(const MapReader& map, const char* key, Op& op) 
   }
   op.duration = map.number<Nanoseconds>("for", {Unit::ns, 0, kMaxScenarioTime}, BareNumber::refused);
   if (op.kind == OpKind::copy) op.direction = read_direction(map);
+  const double rate = static_cast<double>(op.bytes) / std::max(1e-3, static_cast<double>(op.duration));
+  if (rate > kMostGigabytes && op.duration > 0) {
+    workloads_.front().warnings.push_back(
+        fmt::format("{}: {} bytes in {} ns are {:.3g} TB/s, more than any memory moves", map.where(key).text(),
+                    op.bytes, op.duration, rate / 1000));
+  }
 }
 
 void SubmitReader::read_moved(const MapReader& map, std::size_t gpu, Op& op) const {

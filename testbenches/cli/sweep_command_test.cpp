@@ -279,7 +279,8 @@ TEST_CASE("two sweeps do not share a folder, and files that are no sweeps are re
   CHECK(contains(heddle_in(dir, {"sweep", "none.yaml"}).err, "there is no such file"));
   CHECK(contains(heddle_in(dir, {"sweep", "s.yaml", "--jobs", "0"}).err, "is a scenario"));
   dir.write("w.yaml", "sweep: 1\nrun: s.yaml\naxes: [{let: ctas, values: [8]}]\n");
-  CHECK(contains(heddle_in(dir, {"sweep", "w.yaml", "--jobs", "0"}).err, "--jobs 0: expected 1 to 1024"));
+  CHECK(contains(heddle_in(dir, {"sweep", "w.yaml", "--jobs", "0"}).err,
+                 "--jobs 0: expected a whole number from 1 to 1024"));
   CHECK(contains(heddle_in(dir, {"sweep", "plam", "w.yaml"}).err, "'plam' is neither plan, point nor collect"));
 }
 

@@ -117,6 +117,39 @@ TEST_CASE("unknown keys name the nearest valid one", "[common][params]") {
   CHECK_THAT(f.error("gqu: {cwd: {}}"), Contains("unknown parameter gqu") && Contains("did you mean gpu?"));
 }
 
+TEST_CASE("merge keys bring what a map lacks", "[common][params]") {
+  const YAML::Node root = load_yaml(
+      "a: &a {x: 1, y: 2}\n"
+      "b: &b {<<: *a, y: 3, z: {<<: *a, x: 4}}\n"
+      "c: {<<: [{x: 9}, *b], w: 5}\n"
+      "d: [{<<: *b}]\n"
+      "e: 1 << 3\n",
+      "my.yaml");
+  const auto number = [](const YAML::Node& node) { return node.as<int>(); };
+  CHECK(keys(root["b"]) == std::vector<std::string>{"y", "z", "x"});
+  CHECK(number(root["b"]["x"]) == 1);
+  CHECK(number(root["b"]["y"]) == 3);  // its own wins
+  CHECK(number(root["b"]["z"]["x"]) == 4);
+  CHECK(number(root["b"]["z"]["y"]) == 2);
+  CHECK(number(root["c"]["x"]) == 9);  // the first of several wins
+  CHECK(number(root["c"]["y"]) == 3);
+  CHECK(number(root["c"]["w"]) == 5);
+  CHECK(number(root["d"][0]["z"]["y"]) == 2);
+  CHECK(root["a"].size() == 2);
+  CHECK(root["e"].Scalar() == "1 << 3");
+  const auto error = [](const char* text) -> std::string {
+    try {
+      load_yaml(text, "my.yaml");
+    } catch (const InputError& wrong) {
+      return wrong.what();
+    }
+    return "accepted";
+  };
+  CHECK_THAT(error("a: 1\nb: {<<: 3}\n"), Contains("my.yaml:2:8: << wants a map, found \"3\""));
+  CHECK_THAT(error("b: {<<: [{x: 1}, 3]}\n"), Contains("<< wants a map"));
+  CHECK_THAT(error("a: &a {<<: *a}\n"), Contains("contains itself"));
+}
+
 TEST_CASE("YAML that says two things is refused", "[common][params]") {
   Fixture f;
   CHECK_THAT(f.error("gpu:\n  cwd: {skew: 1}\n  cwd: {skew: 2}\n"),

@@ -54,12 +54,13 @@ class DebianPackageTest(unittest.TestCase):
         for package in KEPT.glob("*.deb"):
             shutil.copy(package, archives)
         shutil.copy("/etc/resolv.conf", self.root / "etc/resolv.conf")
-        self.inside("apt-get update -q && apt-get install -y -q --no-install-recommends /made/*.deb g++")
+        self.inside("apt-get update -q && apt-get install -y -q --no-install-recommends /made/*.deb g++ python3")
         for package in archives.glob("*.deb"):
             shutil.copy(package, KEPT)
         said = self.inside(f"cd /root\n{blocks(EMBED, 'sh')[1]}")
         self.assertIn(blocks(EMBED, "text")[0], said)
         self.assertIn("small", self.inside("heddle show presets"))
+        self.assertIn("h100-sxm", self.inside("cd /root; python3 -c 'import heddle; print(heddle.presets())'"))
         self.inside("apt-get purge -y -q heddle")
         self.assertEqual([str(path) for path in (self.root / "usr").rglob("*heddle*")], [])
 

@@ -137,6 +137,13 @@ int sc_main(int, char** arguments) {
   return 0;
 }
 """
+# Without HEDDLE_PROGRAM, and with no program on the PATH.
+PYTHON = """
+import heddle
+print(heddle.program())
+run = heddle.run("kernels.yaml", gpu="small", timing="lt")
+print(run.ok, run.time_us > 0)
+"""
 # A simulator that loads a platform as a shared object.
 LOADER = """
 #include <dlfcn.h>
@@ -301,6 +308,19 @@ class InstalledTest(unittest.TestCase):
         said = self.sh(folder, "~/heddle/bin/heddle run kernels.yaml --gpu small --timing lt")
         self.assertIn("gpu0", said)
         self.assertTrue((folder / "heddle-out").is_dir())
+
+    def test_the_python_package_finds_the_program_beside_it(self):
+        folder = self.folder("python", {"kernels.yaml": named_files(EMBED)["kernels.yaml"], "ask.py": PYTHON})
+        said = self.sh(folder, "PYTHONPATH=~/heddle/lib/python3/dist-packages python3 -B ask.py")
+        self.assertEqual(said, f"{self.prefix}/bin/heddle\nTrue True\n")
+
+    def test_the_manual_page_and_the_completion_are_those_of_the_program(self):
+        page = subprocess.run([ROOT / "scripts/manual", self.prefix / "bin/heddle"], capture_output=True, text=True, check=True)
+        self.assertEqual((self.prefix / "share/man/man1/heddle.1").read_text(encoding="utf-8"), page.stdout)
+        folder = self.folder("completion", {})
+        said = self.sh(folder, "PATH=~/heddle/bin:$PATH; source ~/heddle/share/bash-completion/completions/heddle\n"
+                               "COMP_WORDS=(heddle ver); COMP_CWORD=1; _heddle heddle; echo ${COMPREPLY[@]}")
+        self.assertEqual(said, "version\n")
 
 
 if __name__ == "__main__":

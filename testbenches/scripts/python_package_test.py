@@ -1,0 +1,361 @@
+#!/usr/bin/env python3
+"""The Python package: scenarios that it builds are those of a file, results that it reads are those that the program wrote,
+and what goes wrong is an exception with the program's words. HEDDLE_PROGRAM names the program."""
+
+import csv
+import importlib.util
+import json
+import os
+import re
+import sys
+import tempfile
+import threading
+import time
+import types
+import unittest
+import unittest.mock
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "platforms/python"))
+
+import heddle  # noqa: E402  pylint: disable=wrong-import-position
+from heddle._program import options_of, settings_of  # noqa: E402  pylint: disable=wrong-import-position
+
+os.environ.setdefault("HEDDLE_PROGRAM", str(ROOT / "build/release/heddle"))
+HAS_PROGRAM = Path(os.environ["HEDDLE_PROGRAM"]).is_file()
+
+
+def small():
+    made = heddle.Scenario("two kernels", gpu="small")
+    made.kernel("gemm", grid=(16, 4), block=256, registers=64, shared="48 KiB", cycles=2000)
+    made.kernel("softmax", grid=64, block=128, cycles={"min": 500, "max": 1500})
+    copied = made.copy("1 MiB", stream="copies", for_="3 us")
+    made.launch("gemm", after=copied, repeat=3)
+    made.launch("softmax", at="10 us")
+    made.expect("gpu0.cwd.ctas_launched", equals=256)
+    return made
+
+
+class InFolder(unittest.TestCase):
+    """Every test in a folder of its own, which is the current one meanwhile."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(scratch.name)
+
+
+class WithoutProgramTest(InFolder):
+    def test_versions_are_those_of_the_project(self):
+        cmake = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+        self.assertEqual(heddle.__version__, re.search(r"project\(heddle VERSION ([\d.]+)", cmake)[1])
+        project = (ROOT / "platforms/python/pyproject.toml").read_text(encoding="utf-8")
+        self.assertIn('attr = "heddle._version.__version__"', project)
+
+    def test_a_scenario_is_the_map_of_its_file(self):
+        self.assertEqual(small().to_dict(), {
+            "heddle": 1, "name": "two kernels", "gpu": "small",
+            "kernels": [{"name": "gemm", "grid": [16, 4], "block": 256, "registers": 64, "shared": "48 KiB", "cycles": 2000},
+                        {"name": "softmax", "grid": 64, "block": 128, "cycles": {"min": 500, "max": 1500}}],
+            "submit": [{"id": "op0", "copy": "1 MiB", "stream": "copies", "for": "3 us"},
+                       {"id": "op1", "kernel": "gemm", "stream": "main", "after": "op0", "repeat": 3},
+                       {"id": "op2", "kernel": "softmax", "stream": "main", "at": "10 us"}],
+            "expect": [{"stat": "gpu0.cwd.ctas_launched", "equals": 256}]})
+
+    def test_files_that_a_scenario_names_lie_in_its_folder(self):
+        made = heddle.Scenario("x", folder="data")
+        made.memory("a", init={"file": "a.bin"})
+        made.memory("b", "4 KiB", write="b.bin")
+        made.expect(memory="a", file="/elsewhere/c.bin")
+        data = made.to_dict()
+        self.assertEqual(data["memory"][0]["init"]["file"], str(Path("data/a.bin").resolve()))
+        self.assertEqual(data["memory"][1], {"name": "b", "bytes": "4 KiB", "write": "b.bin"})
+        self.assertEqual(data["expect"][0]["file"], "/elsewhere/c.bin")
+        self.assertEqual(made.data["memory"][0]["init"]["file"], "a.bin")
+
+    def test_ids_are_made_up_without_meeting_given_ones(self):
+        made = heddle.Scenario("x")
+        self.assertEqual([made.launch("k", id="op1"), made.launch("k"), made.launch("k", id="last")], ["op1", "op2", "last"])
+        self.assertIsNone(made.submit(group=[{"kernel": "k", "stream": "main"}]))
+
+    def test_a_file_comes_back_as_it_was(self):
+        for name in ("s.json", "s.yaml"):
+            small().save(name)
+            if name == "s.yaml" and importlib.util.find_spec("yaml") is None:
+                continue
+            self.assertEqual(heddle.Scenario.load(name).to_dict(), small().to_dict())
+        Path("other.json").write_text("{}", encoding="utf-8")
+        with self.assertRaisesRegex(ValueError, "no key 'heddle'"):
+            heddle.Scenario.load("other.json")
+
+    def test_parameters_of_the_machine_are_nested_by_path(self):
+        made = heddle.Scenario("x")
+        made.config("gpu.l2.bandwidth", 32)
+        made.config("gpu.l2.slices", 40)
+        made.config("gpu1.clock", 1.5)
+        made.parameter("mib", 4)
+        self.assertEqual(made.data["config"], {"gpu": {"l2": {"bandwidth": 32, "slices": 40}}, "gpu1": {"clock": 1.5}})
+        self.assertEqual(made.data["parameters"], {"mib": 4})
+
+    def test_options_are_those_of_the_command_line(self):
+        self.assertEqual(options_of({"timing": "fast", "seed": 0, "no_baseline": True, "quiet": False, "gpu": ["a", "b"],
+                                     "out": None}),
+                         ["--timing", "fast", "--seed", "0", "--no-baseline", "--gpu", "a", "--gpu", "b"])
+        self.assertEqual(settings_of({"gpu.shape": [18, 16], "gpu.timing": "lt", "gpu.mmu.enabled": True, "gpu.clock": 1.5}),
+                         ["--set", "gpu.shape=[18, 16]", "--set", "gpu.timing=lt", "--set", "gpu.mmu.enabled=true",
+                          "--set", "gpu.clock=1.5"])
+
+    def test_tables(self):
+        Path("t.csv").write_text('name,n,x,note\n"a, b",1,2.5,\nnan,-3,1e3,1_0\n', encoding="utf-8")
+        table = heddle.Table.read("t.csv")
+        self.assertEqual(table.columns, ["name", "n", "x", "note"])
+        self.assertEqual(table, [{"name": "a, b", "n": 1, "x": 2.5, "note": None},
+                                 {"name": "nan", "n": -3, "x": 1000.0, "note": "1_0"}])
+        self.assertEqual(table.column("n"), [1, -3])
+        self.assertEqual(table.where(n=-3).column("name"), ["nan"])
+        self.assertEqual(table.sorted("n").column("n"), [-3, 1])
+        self.assertEqual(table.sorted("note", reverse=True).column("note"), ["1_0", None])
+        self.assertEqual(str(table), "name  n   x     note\na, b  1   2.5\nnan   -3  1000  1_0")
+        self.assertIn("<td>a, b</td><td>1</td>", table._repr_html_())  # pylint: disable=protected-access
+        with self.assertRaisesRegex(KeyError, "there are name, n, x, note"):
+            table.column("m")
+        with self.assertRaises(KeyError):
+            table.where(m=1)
+
+    def test_tables_give_pandas_their_rows_and_columns(self):
+        given = types.SimpleNamespace(DataFrame=lambda rows, columns: (rows, columns))
+        with unittest.mock.patch.dict(sys.modules, pandas=given):
+            rows, columns = heddle.Table([], ["a", "b"]).frame()
+            self.assertEqual((rows, columns), ([], ["a", "b"]))
+            rows, columns = heddle.Table([{"a": 1, "b": None}]).frame()
+            self.assertEqual((rows, columns), ([{"a": 1, "b": None}], ["a", "b"]))
+        with unittest.mock.patch.dict(sys.modules, pandas=None), self.assertRaises(ImportError):
+            heddle.Table().frame()
+
+    @unittest.skipUnless(importlib.util.find_spec("pandas"), "pandas is not installed")
+    def test_tables_are_frames_where_pandas_is(self):
+        frame = heddle.Table([{"a": 1, "b": None}, {"a": 2, "b": 0.5}]).frame()
+        self.assertEqual(list(frame.columns), ["a", "b"])
+        self.assertEqual(frame["a"].sum(), 3)
+
+    def test_errors_have_the_words_of_the_program(self):
+        said = heddle.BadInput(2, "", "heddle: dir/s.yaml:7:3: unknown key 'sed'\n  did you mean seed?\n")
+        self.assertEqual((said.status, said.file, said.line, said.column), (2, "dir/s.yaml", 7, 3))
+        self.assertEqual(said.message, "dir/s.yaml:7:3: unknown key 'sed'")
+        self.assertEqual(said.remedy, "did you mean seed?")
+        self.assertEqual(str(said), "dir/s.yaml:7:3: unknown key 'sed'\n  did you mean seed?")
+        plain = heddle.BadInput(2, "", "heddle: there is no option --x\n  did you mean --y?\n")
+        self.assertEqual((plain.file, plain.line), (None, None))
+        self.assertEqual(str(heddle.Stopped(-9, "", "")), "exit status -9")
+
+    def test_a_program_that_is_not_there(self):
+        before = os.environ["HEDDLE_PROGRAM"]
+        self.addCleanup(os.environ.__setitem__, "HEDDLE_PROGRAM", before)
+        os.environ["HEDDLE_PROGRAM"] = "/no/such/heddle"
+        with self.assertRaisesRegex(heddle.ProgramMissing, "/no/such/heddle, which cannot be started"):
+            heddle.version()
+        self.assertTrue(issubclass(heddle.ProgramMissing, heddle.HeddleError))
+
+
+@unittest.skipUnless(HAS_PROGRAM, "no program has been built")
+class WithProgramTest(InFolder):
+    def test_what_the_program_knows(self):
+        self.assertEqual(heddle.version(), heddle.__version__)
+        presets = heddle.presets()
+        self.assertIn("h100-sxm", presets.column("name"))
+        (one,) = heddle.parameters("gpu.l2.bytes", gpu="a100")
+        self.assertEqual((one["value"], one["unit"]), ("41943040", "B"))
+        self.assertTrue(heddle.parameters(assumptions=True))
+        (size,) = heddle.occupancy(threads=1024, registers=64, cluster=[2], gpu="h100-sxm")
+        self.assertEqual(size["cluster"], 2)
+
+    def test_a_run(self):
+        run = heddle.run(small())
+        self.assertEqual((run.status, run.ok, run.partial), (0, True, False))
+        self.assertEqual(run.folder, Path("heddle-out/two_kernels"))
+        document = json.loads((run.folder / "stats.json").read_text(encoding="utf-8"))
+        self.assertEqual(run.stats["gpu0.cwd.ctas_launched"], 256)
+        self.assertEqual(run.time_us, document["stats"]["sim.time"]["value"])
+        self.assertEqual(run.stat("gpu0.*.ctas_launched"), 256)
+        slices = [one["value"] for path, one in document["stats"].items() if re.fullmatch(r"gpu0\.l2\.slice\d+\.hits", path)]
+        self.assertEqual(run.stat("gpu0.l2.slice*.hits", take=len), len(slices))
+        self.assertEqual(run.statistics("sim.time").column("unit"), ["us"])
+        with self.assertRaisesRegex(KeyError, "gpu0.cwd.ctas_launched"):
+            run.stat("gpu0.ctas_launched")
+        with open(run.folder / "kernels.csv", encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(run.kernels.column("name"), [row["name"] for row in rows])
+        self.assertEqual(run.kernels.where(kind="kernel").column("end_ns"),
+                         [float(row["end_ns"]) for row in rows if row["kind"] == "kernel"])
+        self.assertEqual(run.expectations.column("ok"), [True])
+        self.assertTrue(run.page.is_file() and run.config.is_file())
+        with self.assertRaisesRegex(FileNotFoundError, 'dump="ctas"'):
+            _ = run.ctas
+        # Another run of the same name is another folder, and both stay.
+        again = heddle.run(small(), timing="lt", dump="ctas")
+        self.assertEqual(again.folder, Path("heddle-out/two_kernels.2"))
+        self.assertEqual(len(again.ctas), 256)
+        self.assertEqual(heddle.Run("heddle-out/two_kernels").time_us, run.time_us)
+
+    def test_settings_reach_the_program(self):
+        made = small()
+        made.parameter("n", 32)
+        made.data["kernels"][1]["grid"] = "${n}"
+        run = heddle.run(made, let={"n": 64}, set={"gpu.cwd.gpc_distance": 20}, seed=3, gpu="small", out="there")
+        self.assertEqual(run.data["seed"], 3)
+        self.assertEqual(run.stats["gpu0.cwd.ctas_launched"], 256)
+        self.assertIn("gpc_distance: 20", run.config.read_text(encoding="utf-8"))
+
+    def test_the_default_scenario_files_and_maps_run(self):
+        self.assertEqual(heddle.run(small().to_dict(), out="map").ok, True)
+        path = small().save("file.json")
+        self.assertEqual(heddle.run(path).folder, Path("heddle-out/file"))
+
+    def test_regions_come_back(self):
+        made = heddle.Scenario("region", gpu="small")
+        Path("in.bin").write_bytes(bytes(range(256)))
+        made.memory("x", init={"file": "in.bin"}, write="x.out")
+        made.kernel("k", grid=1, block=32, cycles=10)
+        made.launch("k")
+        made.figure("one", "2 * n", {"n": {"stat": "gpu0.task.kernels"}})
+        run = heddle.run(made)
+        self.assertEqual(run.region("x.out"), bytes(range(256)))
+        self.assertEqual(run.figures, {"one": 2})
+
+    def test_mistakes_are_exceptions(self):
+        made = small()
+        made.data["sed"] = 3
+        with self.assertRaises(heddle.BadInput) as caught:
+            heddle.run(made)
+        self.assertEqual(caught.exception.status, 2)
+        self.assertTrue(caught.exception.file.endswith("two_kernels.json"))
+        self.assertIsNotNone(caught.exception.line)
+        self.assertIn("seed", caught.exception.remedy)
+        with self.assertRaisesRegex(heddle.BadInput, "did you mean session_step"):
+            heddle.run(small(), set={"gpu.cwd.sesion_step": 2})
+        with self.assertRaisesRegex(heddle.BadInput, "no-such.yaml"):
+            heddle.run("no-such.yaml")
+        self.assertFalse(Path("heddle-out/no-such").exists())
+        with self.assertRaisesRegex(heddle.BadInput, "there is no option --timming"):
+            heddle.run(small(), timming="lt")
+
+    def test_failures_leave_results(self):
+        made = small()
+        made.expect("gpu0.task.kernels", equals=9)
+        with self.assertRaises(heddle.ExpectationFailed) as caught:
+            heddle.run(made)
+        self.assertEqual(caught.exception.run.expectations.column("ok"), [True, False])
+        self.assertFalse(heddle.run(made, check=False).ok)
+        stuck = small()
+        stuck.data["submit"][0]["after"] = "op2"
+        with self.assertRaises(heddle.NoProgress) as caught:
+            heddle.run(stuck)
+        self.assertEqual(caught.exception.status, 3)
+        self.assertEqual(heddle.run(stuck, check=False).status, 3)
+
+    def test_a_limit_leaves_partial_results(self):
+        run = heddle.run(small(), limit={"time": "4us"})
+        self.assertEqual((run.status, run.partial, run.ok), (5, True, False))
+        self.assertLessEqual(run.time_us, 4)
+
+    def test_runs_side_by_side_do_not_mix(self):
+        made, found, lock = small(), [], threading.Lock()
+
+        def one(grid):
+            mine = heddle.Scenario.of(made.to_dict())
+            mine.data["kernels"][1]["grid"] = grid
+            del mine.data["expect"]
+            run = heddle.run(mine)
+            with lock:
+                found.append((grid, run.stats["gpu0.cwd.ctas_launched"]))
+
+        threads = [threading.Thread(target=one, args=(grid,)) for grid in (8, 16, 24)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(found), [(8, 200), (16, 208), (24, 216)])
+
+    def test_comparisons(self):
+        first = heddle.run(small(), out="a")
+        second = heddle.run(small(), out="b", set={"gpu.cwd.gpc_distance": 200})
+        comparison = heddle.compare(first, second, fail_if=["sim.time>+1%", "gpu0.cwd.ctas_launched>0"])
+        self.assertEqual(comparison.runs, ["a", "b"])
+        self.assertEqual(comparison.settings.column("path"), ["gpu0.cwd.gpc_distance"])
+        (time_row,) = comparison.headline.where(statistic="sim.time")
+        self.assertEqual((time_row["a"], time_row["b"]), (first.time_us, second.time_us))
+        self.assertEqual(comparison.failed.column("name"), ["sim.time"])
+        self.assertFalse(comparison.ok)
+        self.assertEqual(comparison.kernels.column("kernel"), sorted(set(comparison.kernels.column("kernel"))))
+        self.assertTrue(heddle.compare("a", "a", fail_if="sim.time>0").ok)
+        self.assertFalse(Path("compare.html").exists())
+        self.assertTrue(heddle.compare("a", "b", page="page.html").page.is_file())
+        with self.assertRaises(heddle.BadInput):
+            heddle.compare("a", "nowhere")
+
+    def test_sweeps(self):
+        axes = {"gpu.cwd.gpc_distance": [1, 100], "gpu.timing": ["at", "lt"]}
+        figures = [heddle.figure("time", stat="sim.time", better="less"), heddle.figure("gemm", kernel="gemm", take="mean")]
+        done = heddle.sweep(small(), axes, figures, name="cycles", jobs=2)
+        self.assertEqual(done.folder, Path("heddle-out/cycles.sweep"))
+        self.assertEqual(len(done.table), 4)
+        self.assertEqual(done.axes.column("name"), ["gpc_distance", "timing"])
+        best = done.best("time")
+        self.assertEqual(best["time"], min(done.table.column("time")))
+        self.assertEqual(done.run(best).time_us, best["time"])
+        self.assertEqual(len(done.failed), 0)
+        self.assertTrue(done.page.is_file())
+        before = [(row["folder"], row["seconds"]) for row in done.table]
+        grown = heddle.sweep(small(), {**axes, "gpu.cwd.gpc_distance": [1, 100, 200]}, figures, name="cycles")
+        kept = [(row["folder"], row["seconds"]) for row in grown.table if row["gpc_distance"] != 200]
+        self.assertEqual(kept, before)  # not run again
+        with self.assertRaisesRegex(KeyError, "there are time, gemm"):
+            done.best("tim")
+
+    def test_sweeps_with_points_that_fail(self):
+        axes = [heddle.axis("gpu.cwd.gpc_distance", values=[1, -1], name="cycles")]
+        with self.assertRaisesRegex(heddle.ExpectationFailed, "1 of 2 points.*point 2: bad input: .*-1") as caught:
+            heddle.sweep(small(), axes)
+        self.assertEqual(caught.exception.run.failed.column("status"), ["bad input"])
+        done = heddle.sweep(small(), axes, check=False)
+        self.assertEqual(done.table.column("status"), ["done", "bad input"])
+        with self.assertRaises(heddle.BadInput):
+            heddle.sweep(small(), {"gpu.cwd.gpc_distence": [1]}, again="al")
+
+    def test_recordings(self):
+        recording = ROOT / "scenarios/recordings/layers.json"
+        made = heddle.import_recording(recording, to="layers.yaml")
+        self.assertIn("heddle: 1", made.read_text(encoding="utf-8"))
+        if importlib.util.find_spec("yaml"):
+            self.assertEqual(len(heddle.Scenario.load(made).data["submit"]), 28)
+        with self.assertRaisesRegex(ValueError, "kind="):
+            heddle.import_recording("x.bin", to="y.yaml")
+
+    def test_an_interruption_ends_the_program_and_goes_on(self):
+        made = heddle.Scenario("endless", gpu="small")
+        made.kernel("k", grid=2000000000, block=128, cycles=100000)
+        made.launch("k")
+        script = Path("endless.py")
+        script.write_text(f"import sys; sys.path.insert(0, {str(ROOT / 'platforms/python')!r})\n"
+                          "import heddle\n"
+                          f"try:\n    heddle.run(heddle.Scenario.of({made.to_dict()!r}), out='out')\n"
+                          "except KeyboardInterrupt:\n    print(heddle.Run('out').partial)\n", encoding="utf-8")
+        import signal  # pylint: disable=import-outside-toplevel
+        import subprocess  # pylint: disable=import-outside-toplevel
+        with subprocess.Popen([sys.executable, "-B", script], stdout=subprocess.PIPE, text=True,
+                              start_new_session=True) as process:
+            for _ in range(600):
+                if Path("out/host.json").is_file():
+                    break
+                time.sleep(0.05)
+            time.sleep(0.2)
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+            output, _ = process.communicate(timeout=60)
+        self.assertEqual(output, "True\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
