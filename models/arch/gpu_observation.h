@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "arch/bulk_map.h"
+#include "arch/cluster.h"
 #include "arch/cluster_map.h"
 #include "arch/load_map.h"
 #include "arch/power_series.h"
@@ -24,6 +26,8 @@ class RaceChecker;
 }
 
 namespace heddle {
+
+class IdleAccount;
 
 // Sees every CTA that an SM starts and ends. Used by checkers and dumps; called at most once per CTA and edge.
 class CtaListener {
@@ -118,6 +122,22 @@ class LaunchedKernels {
     std::uint64_t completed = 0;  // cycles of those from there until their descendants had completed too
   };
 
+  // One task, when it has completed.
+  struct Task {
+    const Key* key = nullptr;
+    std::uint32_t task = 0;
+    std::optional<std::uint32_t> parent;  // task
+    std::int32_t priority = 0;
+    std::uint8_t subcontext = 0;
+    bool faulted = false;
+    arch::Dim3 grid;
+    // Cycles. `start` is 0 if no CTA of it was launched; `completed`: its descendants have, too.
+    std::uint64_t issued = 0;
+    std::uint64_t start = 0;
+    std::uint64_t end = 0;
+    std::uint64_t completed = 0;
+  };
+
   // `parent`: task that launched it.
   void launched(std::uint32_t task, const std::string& name, std::optional<std::uint32_t> parent, std::uint32_t depth) {
     Key key{depth, name, {}, {}};
@@ -135,7 +155,12 @@ class LaunchedKernels {
     const auto found = open_.find(task);
     return found == open_.end() ? nullptr : &found->second->second;
   }
-  void ended(std::uint32_t task) { open_.erase(task); }
+  void ended(Task task) {
+    const auto found = open_.find(task.task);
+    task.key = &found->second->first;
+    open_.erase(found);
+    tasks_.push_back(task);
+  }
   // A CTA of the task, whoever has launched it, has been saved.
   void saved(std::uint32_t task) {
     if (Sum* sum = of(task); sum != nullptr) {
@@ -145,19 +170,42 @@ class LaunchedKernels {
     }
   }
   void reset() {
+    tasks_.clear();
     sums_.clear();
     open_.clear();
     host_saves_.clear();
   }
 
   const std::map<Key, Sum>& sums() const { return sums_; }
+  // In the order of their ends.
+  const std::vector<Task>& tasks() const { return tasks_; }
   // By operation of the host.
   const std::map<std::uint32_t, std::uint64_t>& host_saves() const { return host_saves_; }
 
  private:
   std::map<Key, Sum> sums_;
+  std::vector<Task> tasks_;
   std::unordered_map<std::uint32_t, std::pair<const Key, Sum>*> open_;  // looked up only
   std::map<std::uint32_t, std::uint64_t> host_saves_;
+};
+
+// What tasks with CTAs left have waited for in the distributor. The reasons are cwd/task_table.h's.
+class TaskWaits {
+ public:
+  static constexpr std::size_t kMost = 32;  // reasons
+
+  // `operation`: that its CTAs run as.
+  void add(std::uint32_t operation, std::size_t reason, std::uint64_t cycles) {
+    cycles_[std::uint64_t{operation} * kMost + reason] += cycles;
+  }
+  std::uint64_t cycles(std::uint32_t operation, std::size_t reason) const {
+    const auto found = cycles_.find(std::uint64_t{operation} * kMost + reason);
+    return found == cycles_.end() ? 0 : found->second;
+  }
+  void reset() { cycles_.clear(); }
+
+ private:
+  std::unordered_map<std::uint64_t, std::uint64_t> cycles_;  // looked up only
 };
 
 // What only a timeline wants to know: what the distributor says of tasks whose first launch packet has not left, and
@@ -221,7 +269,9 @@ struct GpuObservation : Observation {
   BulkMap bulk{stats, prefix};
   PowerSeries power;  // while somebody looks: a governor or a timeline
   LaunchedKernels launched;
+  TaskWaits waits;
   Absences absences;
+  std::shared_ptr<IdleAccount> idle;      // null: off; set before the blocks of the GPU are built
   CtaListener* ctas = nullptr;            // null: off
   RegisterListener* registers = nullptr;  // null: off
   arch::RaceChecker* races = nullptr;     // null: off; set before the blocks of the GPU are built
@@ -232,6 +282,12 @@ inline GpuObservation& gpu_observation(Timebase& timebase) {
   auto* observation = dynamic_cast<GpuObservation*>(&timebase.observation());
   HEDDLE_CHECK(observation != nullptr, "a block of a GPU in a domain that observes none");
   return *observation;
+}
+
+// The account of idle SMs of such a time base; null: there is none.
+inline IdleAccount* idle_account(Timebase& timebase) {
+  auto* observation = dynamic_cast<GpuObservation*>(&timebase.observation());
+  return observation == nullptr ? nullptr : observation->idle.get();
 }
 
 }  // namespace heddle

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
+
 namespace heddle::copy {
 
 using arch::HsaStatus;
@@ -25,6 +27,7 @@ CopyEngines::CopyEngines(const sc_core::sc_module_name& name, Domain& domain, co
                  }),
       instances_(instances.count()),
       engine_instance_(params.engines),
+      work_(idle_account(domain), IdleAccount::Work::copies),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
   share_in.on_packet<CopyEngines, &CopyEngines::on_share>(*this);
   for (std::uint32_t i = 0; i < instances.count(); ++i) {
@@ -68,6 +71,7 @@ void CopyEngines::on_request(const CopyRequestPacket& request, std::uint32_t sen
     return answer(sender, {request.tag, HsaStatus::error, request.to, now(), now()});
   }
   waiting_.push({request, sender, now()});
+  work_.add();
   give_out();
 }
 
@@ -107,6 +111,7 @@ void CopyEngines::note_fault(const CopyError& error) {
 }
 
 void CopyEngines::ended(const EndedCopy& copy) {
+  work_.remove();
   const CopyJob& job = copy.job;
   if (job.status() != HsaStatus::success) {
     note_fault({job.status(), job.failed_address(), job.failed_write(), job.request().subcontext, copy.sender,

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "arch/idle_account.h"
 #include "arch/instances.h"
 #include "common/block.h"
 #include "common/index_pool.h"
@@ -111,6 +112,7 @@ class CopyEngines : public Block, private CopyListener {
   std::vector<std::uint32_t> engine_instance_;                   // by engine: instance + 1; 0: of none
   std::array<std::uint32_t, arch::kSubcontexts> instance_of_{};  // by subcontext, in the same way
 
+  IdleWork work_;
   CopyStats stats_;
 };
 

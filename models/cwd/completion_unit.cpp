@@ -1,5 +1,6 @@
 #include "cwd/completion_unit.h"
 
+#include "arch/idle_account.h"
 #include "common/bits.h"
 
 namespace heddle::cwd {
@@ -44,9 +45,11 @@ void CompletionUnit::take_in(const protocol::CompletePacket& complete, std::uint
                "more CTAs completed than were launched");
   LiveModel& live = machine_.live();
   const std::vector<std::uint32_t>& sm_ids = context_.topology.gpc(gpc).sm_ids;
+  IdleSms* idle = context_.idle() == nullptr ? nullptr : &context_.idle()->sms();
   bits::for_each(complete.sm_mask, [&](std::uint32_t bit) {
     live.complete(complete.slot, sm_ids[bit], complete.released_shared_bytes);
     partition_.complete(entry.task, sm_ids[bit]);
+    if (idle != nullptr) idle->heard(sm_ids[bit]);
   });
   machine_.updates().add(context_.now(), count);
   if (count > 0) machine_.pools().complete(entry.runs_as(), gpc, count);
@@ -117,6 +120,11 @@ void CompletionUnit::on_tpc_enable(const protocol::TpcEnablePacket& control, std
   const std::uint32_t tpc = live.first_tpc(control.gpc) + control.tpc;
   if (live.enabled(tpc) == control.enabled) return;
   live.enable(tpc, control.enabled);
+  if (context_.idle() != nullptr) {
+    for (std::uint32_t sm = 0; sm < context_.topology.sms(); ++sm) {
+      if (live.tpc_of(sm) == tpc) context_.idle()->sms().switched(sm, control.enabled);
+    }
+  }
   parts_.announce(live);
   arbiter_.update_counters(control.gpc);
   machine_.pools_freed();

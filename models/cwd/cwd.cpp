@@ -130,6 +130,7 @@ void Cwd::connect_parts() {
   waits_.on_end([this](std::uint32_t slot, WaitReason reason, Cycle cycles) {
     const TaskEntry& entry = table_.at(slot);
     partition_.count_wait(entry.task, context_.observation.labels.of(entry.runs_as()), reason, cycles);
+    context_.observation.waits.add(entry.runs_as(), static_cast<std::size_t>(reason), cycles);
     if (context_.timeline() != nullptr && !entry.start) {
       const Cycle now = context_.now();
       context_.observation.absences.waited(entry.task.operation,

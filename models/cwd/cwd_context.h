@@ -26,6 +26,7 @@ struct CwdContext {
   Cycle now() const { return timebase.now(); }
   void progress() const { ++observation.progress; }
   TimelineSink* timeline() const { return observation.timeline; }
+  IdleAccount* idle() const { return observation.idle.get(); }  // null: nobody asks
   // A line of the timeline among those of the distributor; nothing where there is no timeline.
   TrackId track(const std::string& line) const {
     return timeline() == nullptr ? TrackId{} : timeline()->track(observation.prefix + " cwd", line);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/idle_account.h"
 #include "common/bits.h"
 #include "cwd/cluster_place.h"
 
@@ -12,6 +13,14 @@ namespace {
 
 // Central rasterisation: the unit makes one id after another, and they go to whichever GPC has a place (CWD-43).
 std::uint32_t lanes(const CwdContext& context) { return context.params.central_raster ? context.topology.gpcs() : 1; }
+
+void note_departure(const LaunchItem& item, const std::vector<std::uint32_t>& sm_ids, IdleSms& idle) {
+  const auto each = [&](std::uint64_t mask) {
+    bits::for_each(mask, [&](std::uint32_t bit) { idle.departed(sm_ids[bit]); });
+  };
+  each(item.packet.sm_mask);
+  for (const std::uint64_t mask : item.packet.further_masks) each(mask);
+}
 
 // Ranks of a CGA that goes on follow the order in which its CTAs are launched. Those of its CTAs that had exited end
 // again.
@@ -345,8 +354,10 @@ void Launcher::account(std::uint32_t slot, std::uint32_t gpc, std::uint64_t mask
   if (machine_.pools().launch(entry.runs_as(), task.priority, gpc, ctas, task.subcontext)) stats_.pool_yields.add();
   LiveModel& live = machine_.live();
   const std::vector<std::uint32_t>& sm_ids = context_.topology.gpc(gpc).sm_ids;
+  IdleSms* idle = context_.idle() == nullptr ? nullptr : &context_.idle()->sms();
   bits::for_each(mask, [&](std::uint32_t bit) {
     live.launch(slot, sm_ids[bit]);
+    if (idle != nullptr) idle->placed(sm_ids[bit]);
     const std::uint32_t tpc = live.tpc_of(sm_ids[bit]);
     const SubcontextPartition::AssignedBlock block = partition_.launch(task, sm_ids[bit]);
     if (block.number == TpcQuota::kNone) return;
@@ -417,6 +428,7 @@ void Launcher::depart() {
   TaskEntry& entry = table_.at(item.packet.slot);
   if (!entry.start.has_value()) entry.start = now;
   item.packet.departure = now;
+  if (context_.idle() != nullptr) note_departure(item, context_.topology.gpc(item.gpc).sm_ids, context_.idle()->sms());
   send(item, now);
   stats_.port_busy.add(item.wire);
   stats_.id_busy.add(item.ids);

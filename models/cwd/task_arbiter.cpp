@@ -4,6 +4,7 @@
 
 #include "common/bits.h"
 #include "cwd/cluster_place.h"
+#include "protocol/packet_task.h"
 
 namespace heddle::cwd {
 namespace {
@@ -16,6 +17,53 @@ bool short_of_tpcs(const SessionPlan& plan) {
 }
 
 }  // namespace
+
+void IdleCause::tell() const {
+  if (context_.idle() == nullptr) return;
+  if (table_.waiting().empty()) {
+    const bool full = table_.in_slots() == context_.params.table_slots;
+    return context_.idle()->waits_for_nothing(table_.used().size(), full);
+  }
+  const std::uint32_t slot = table_.waiting().front();
+  const std::uint32_t operation = table_.at(slot).runs_as();
+  const bool launched = (operation & protocol::kDispatchBit) == 0 && (operation & protocol::kChildBit) != 0;
+  context_.idle()->waits(of(slot), operation, launched);
+}
+
+IdleReason IdleCause::of(std::uint32_t slot) const {
+  const TaskEntry& entry = table_.at(slot);
+  switch (waits_.reason(slot)) {
+    case WaitReason::none:
+      return IdleReason::deciding;
+    case WaitReason::free_slots:
+      if (entry.task.cluster.any()) return IdleReason::cluster;
+      // What has become free since is looked at next.
+      return entry.blocked && entry.blocked->version == machine_.version() ? IdleReason::resources
+                                                                           : IdleReason::deciding;
+    case WaitReason::cga_ids:
+    case WaitReason::cga_slots:
+    case WaitReason::flush:
+    case WaitReason::gpu_barrier:
+    case WaitReason::memory_slot:
+      return IdleReason::cluster;
+    case WaitReason::credits:
+    case WaitReason::local_memory:
+    case WaitReason::tpc_mask:
+    case WaitReason::share:
+      return IdleReason::quota;
+    case WaitReason::time_slice:
+    case WaitReason::preempted:
+      return IdleReason::time_slice;
+    case WaitReason::evicted:
+      return IdleReason::table;
+    case WaitReason::behind:
+    case WaitReason::pool:
+    case WaitReason::claimed:
+    case WaitReason::cooperative:
+      return IdleReason::order;
+  }
+  return IdleReason::deciding;
+}
 
 TaskArbiter::TaskArbiter(const CwdContext& context, TaskTable& table, MachineLedger& machine,
                          SubcontextPartition& partition, WaitLog& waits, const ClusterRoom& room, GpcCapacity& capacity,
@@ -33,6 +81,7 @@ TaskArbiter::TaskArbiter(const CwdContext& context, TaskTable& table, MachineLed
       launcher_(launcher),
       session_(session),
       room_maker_(room_maker),
+      idle_cause_(context, table, machine, waits),
       stats_(context.observation.stats, context.stat_prefix),
       track_(context.track("waiting")) {}
 
@@ -53,6 +102,7 @@ void TaskArbiter::arbitrate_later() {
     note_waiting(false);
     room_maker_.tell_wanted(waits_);
   }
+  idle_cause_.tell();
   if (scheduled_ || !session_.can_begin() || table_.waiting().empty()) return;
   scheduled_ = true;
   context_.timebase.schedule(context_.now(), *this, 0);
@@ -61,6 +111,7 @@ void TaskArbiter::arbitrate_later() {
 void TaskArbiter::on_event(std::uint32_t, std::uint64_t) {
   scheduled_ = false;
   arbitrate();
+  idle_cause_.tell();
 }
 
 void TaskArbiter::arbitrate() {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "arch/idle_account.h"
 #include "cwd/cluster_place.h"
 #include "cwd/cwd_context.h"
 #include "cwd/launch_session.h"
@@ -15,6 +16,24 @@
 #include "cwd/task_table.h"
 
 namespace heddle::cwd {
+
+// Tells the account of idle SMs what the task that is next waits for.
+class IdleCause {
+ public:
+  IdleCause(const CwdContext& context, const TaskTable& table, const MachineLedger& machine, const WaitLog& waits)
+      : context_(context), table_(table), machine_(machine), waits_(waits) {}
+
+  // After whatever may have changed it.
+  void tell() const;
+
+ private:
+  IdleReason of(std::uint32_t slot) const;
+
+  const CwdContext& context_;
+  const TaskTable& table_;
+  const MachineLedger& machine_;
+  const WaitLog& waits_;
+};
 
 class TaskArbiter final : private EventHandler {
  public:
@@ -77,6 +96,7 @@ class TaskArbiter final : private EventHandler {
   SessionPlan plan_;  // of the session that may begin next
   bool scheduled_ = false;
   std::optional<Cycle> waiting_since_;  // CTAs are left and no SM has room
+  const IdleCause idle_cause_;
   ArbiterStats stats_;
   TrackId track_;
 };

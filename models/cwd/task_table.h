@@ -255,6 +255,7 @@ enum class WaitReason : std::uint8_t {
   cooperative,   // a cooperative grid before it has begun, and is not placed as a whole
 };
 constexpr std::size_t kWaitReasons = 18;
+static_assert(kWaitReasons <= TaskWaits::kMost);
 // For statistics ("cga_ids") and for people ("no CGA id or barrier slot on a GPC with room"). `clusters`: of a task
 // whose CTAs come in CGAs.
 const char* wait_key(WaitReason reason);

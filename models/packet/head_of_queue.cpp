@@ -1,5 +1,6 @@
 #include "packet/head_of_queue.h"
 
+#include "arch/gpu_observation.h"
 #include "packet/decoder.h"
 #include "packet/dispatcher.h"
 
@@ -8,7 +9,27 @@ namespace heddle::packet {
 using arch::HsaStatus;
 
 HeadOfQueue::HeadOfQueue(const StageContext& context, const Neighbours& to)
-    : context_(context), to_(to), heads_(context.queues.count(), nullptr), looks_(context.queues.count()) {}
+    : context_(context),
+      to_(to),
+      heads_(context.queues.count(), nullptr),
+      looks_(context.queues.count()),
+      begun_work_(idle_account(context.timebase), IdleAccount::Work::packets),
+      ring_work_(idle_account(context.timebase), IdleAccount::Work::ring),
+      signals_work_(idle_account(context.timebase), IdleAccount::Work::signals),
+      waiting_(context.queues.count(), 0) {}
+
+void HeadOfQueue::note_open() {
+  const std::uint64_t open = to_.reader.open_packets();
+  context_.reporter.stats().open.set(static_cast<double>(open));
+  begun_work_.set(open);
+}
+
+void HeadOfQueue::note_waiting(std::uint32_t queue) {
+  const std::uint64_t waiting = to_.reader.ring(queue).waiting();
+  all_waiting_ += waiting - waiting_[queue];
+  waiting_[queue] = waiting;
+  ring_work_.set(all_waiting_);
+}
 
 void HeadOfQueue::advance(std::uint32_t queue) {
   if (context_.queues.active(queue) && heads_[queue] == nullptr) {
@@ -21,6 +42,7 @@ void HeadOfQueue::advance(std::uint32_t queue) {
       begin(queue);
     }
   }
+  note_waiting(queue);
   context_.reporter.note_wait(queue);
 }
 
@@ -50,7 +72,11 @@ void HeadOfQueue::scopes_read(std::uint32_t queue, std::uint64_t ticket, std::ui
 }
 
 // What was known of packets is forgotten when their queue is opened again.
-void HeadOfQueue::reset() { heads_.assign(heads_.size(), nullptr); }
+void HeadOfQueue::reset() {
+  heads_.assign(heads_.size(), nullptr);
+  waiting_.assign(waiting_.size(), 0);
+  all_waiting_ = 0;
+}
 
 void HeadOfQueue::begin(std::uint32_t queue) {
   const std::uint64_t index = to_.reader.ring(queue).front_index();
@@ -98,6 +124,7 @@ void HeadOfQueue::drop(std::uint32_t queue) {
   to_.dispatcher.forget(packet);
   to_.reader.drop_head(queue);
   heads_[queue] = nullptr;
+  if (packet.phase == Phase::signals) signals_work_.remove();
   context_.packets.free(packet);
   note_open();
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "arch/idle_account.h"
 #include "packet/completion.h"
 #include "packet/packet_reporter.h"
 #include "packet/reference_buffer.h"
@@ -67,13 +68,19 @@ class HeadOfQueue final : public RingListener, public RetireListener, public Que
   bool held_back(std::uint32_t queue, const QueueCore& ring);
   void begin(std::uint32_t queue);
   void drop(std::uint32_t queue);
-  void note_open() { context_.reporter.stats().open.set(static_cast<double>(to_.reader.open_packets())); }
+  void note_open();
+  void note_waiting(std::uint32_t queue);
 
   const StageContext& context_;
   const Neighbours to_;
   std::vector<Packet*> heads_;  // by queue
   std::vector<Look> looks_;     // by queue
   std::uint64_t last_look_ = 0;
+  IdleWork begun_work_;
+  IdleWork ring_work_;
+  IdleWork signals_work_;
+  std::vector<std::uint64_t> waiting_;  // by queue: packets that have been read and not begun
+  std::uint64_t all_waiting_ = 0;
 };
 
 }  // namespace heddle::packet

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "arch/byte_codec.h"
+#include "arch/gpu_observation.h"
 #include "arch/race_checker.h"
 #include "packet/dispatcher.h"
 #include "packet/head_of_queue.h"
@@ -25,10 +26,15 @@ using Use = MemoryTag::Use;
 
 OtherPackets::OtherPackets(const StageContext& context, const Neighbours& to,
                            PacketSender<protocol::CopyRequestPacket>& copies)
-    : PipelineStage(context), to_(to), copies_(copies), held_(queues().count()) {}
+    : PipelineStage(context),
+      to_(to),
+      copies_(copies),
+      held_(queues().count()),
+      waiting_(idle_account(context.timebase), IdleAccount::Work::signals) {}
 
 void OtherPackets::await_signals(Packet& packet) {
   packet.phase = Phase::signals;
+  waiting_.add();
   look_at_signals(packet);
 }
 
@@ -90,7 +96,10 @@ void OtherPackets::on_answer(Packet& packet, const MemoryAnswer& answer) {
 }
 
 void OtherPackets::evaluate_signals(Packet& packet) {
-  if (!packet.result.ok()) return to_.completion.reject(packet);
+  if (!packet.result.ok()) {
+    waiting_.remove();
+    return to_.completion.reject(packet);
+  }
   const Packet::Other& other = packet.other;
   std::uint32_t open = 0;
   std::uint32_t zero = 0;
@@ -120,6 +129,7 @@ void OtherPackets::evaluate_signals(Packet& packet) {
 
 void OtherPackets::satisfied(Packet& packet) {
   packet.times.ready = now();
+  waiting_.remove();
   to_.dispatcher.acquire(packet);
   reporter().note_wait(packet.queue);
 }
@@ -142,6 +152,7 @@ void OtherPackets::launch(Packet& packet) {
 
 void OtherPackets::launch_agent(Packet& packet) {
   held_[packet.queue][packet.index] = &packet;
+  waiting_.add();
   if (races() != nullptr) races()->order().host_has(packet.queue, packet.index);
   auto event = queues().event(protocol::QueueEvent::agent, packet.queue, packet.index);
   event.packet = packet.bytes;
@@ -153,6 +164,7 @@ void OtherPackets::agent_done(std::uint32_t queue, std::uint64_t index, std::uin
   if (found == held_[queue].end()) return;
   Packet& packet = *found->second;
   held_[queue].erase(found);
+  waiting_.remove();
   if (races() != nullptr) races()->order().host_done(queue, packet.index);
   if (status != 0) {
     packet.outcome = {static_cast<HsaStatus>(status), arch::Reason::agent_error};
@@ -223,7 +235,7 @@ void OtherPackets::abort(Packet& packet) {
   const bool copies = std::any_of(copying_.begin(), copying_.end(),
                                   [&packet](const auto& copying) { return copying.second == &packet; });
   if (copies) return;
-  held_[packet.queue].erase(packet.index);
+  if (held_[packet.queue].erase(packet.index) > 0) waiting_.remove();
   kill(packet);
 }
 

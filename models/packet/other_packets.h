@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "arch/idle_account.h"
 #include "packet/completion.h"
 #include "packet/packet_reporter.h"
 #include "protocol/memory_request.h"
@@ -77,6 +78,7 @@ class OtherPackets final : public PipelineStage, public SignalListener {
   std::vector<std::map<std::uint64_t, Packet*>> held_;  // by queue and index: agent packets that the host has
   std::uint32_t next_tag_ = 0;
   std::unordered_map<std::uint32_t, Packet*> copying_;  // by tag
+  IdleWork waiting_;                                    // packets that wait for signals, or for the host
 };
 
 }  // namespace heddle::packet

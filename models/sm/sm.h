@@ -67,6 +67,7 @@ class Sm : public Block {
   // What preloads hold now: an SM without CTAs has used() == base().
   const arch::ResourceVector& base() const { return core_.occupancy.base(); }
   std::uint32_t resident() const { return core_.occupancy.resident(); }
+  void settle() { core_.occupancy.settle(); }
   // Called with every fault, in the cycle in which it stops its CTA.
   void on_fault(std::function<void(const arch::FaultRecord&)> sink) { core_.faults.on_fault(std::move(sink)); }
   ClusterState clusters() const { return core_.clusters(); }

@@ -1,10 +1,51 @@
 #include "sm/sm_occupancy.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "arch/idle_account.h"
 #include "common/error.h"
 
 namespace heddle::sm {
+
+void BusyTime::begins(Cycle begin, Cycle now) {
+  since_ = here_++ == 0 ? begin : std::min(since_, begin);
+  if (begin > now) coming_.push_back(begin);
+}
+
+// Of the CTAs that are left none may have arrived: then the SM is empty in between.
+void BusyTime::ends(Cycle end, Cycle now) {
+  last_end_ = std::max(last_end_, end);
+  if (--here_ == 0) {
+    coming_.clear();
+    return count(last_end_);
+  }
+  const auto arrived = [now](Cycle begin) { return begin <= now; };
+  coming_.erase(std::remove_if(coming_.begin(), coming_.end(), arrived), coming_.end());
+  if (coming_.size() < here_) return;
+  const Cycle next = *std::min_element(coming_.begin(), coming_.end());
+  if (next <= last_end_) return;
+  count(last_end_);
+  since_ = next;
+}
+
+void BusyTime::count(Cycle until) {
+  const Cycle from = std::max(since_, counted_);
+  if (until <= from) return;
+  cycles_.add(until - from);
+  counted_ = until;
+}
+
+void BusyTime::settle(Cycle now) {
+  if (here_ > 0) count(now);
+}
+
+void BusyTime::reset(Cycle now) {
+  here_ = 0;
+  since_ = counted_ = last_end_ = now;
+  coming_.clear();
+}
 
 SmOccupancy::SmOccupancy(Timebase& time, const arch::SmLimits& limits, Cycle start_cycles, const SmContext& place,
                          std::string path, const char* name)
@@ -15,16 +56,20 @@ SmOccupancy::SmOccupancy(Timebase& time, const arch::SmLimits& limits, Cycle sta
       place_(place),
       path_(std::move(path)),
       name_(name),
+      idle_(observation_.idle.get()),
       tracks_(limits.ctas),
       started_(
           observation_.stats.counter(observation_.prefix + "." + path_ + ".ctas", "CTAs", "CTAs started on this SM")),
       warp_cycles_(observation_.stats.counter(observation_.prefix + "." + path_ + ".warp_cycles", "warps x cycles",
-                                              "resident warps, summed over time")) {}
+                                              "resident warps, summed over time")),
+      busy_(observation_.stats.counter(observation_.prefix + "." + path_ + ".busy_cycles", "cycles",
+                                       "time with a CTA on this SM")) {}
 
 void SmOccupancy::reset() {
   used_ = {};
   base_ = {};
   resident_ = 0;
+  busy_.reset(time_.now());
   for (std::size_t i = 0; i < preloads_.size(); ++i) hold(i);
 }
 
@@ -51,6 +96,8 @@ void SmOccupancy::enter(const Cta& cta) {
   used_.add(cta.need);
   HEDDLE_CHECK(used_.within(capacity_), "a CTA was started without the resources for it");
   ++resident_;
+  busy_.begins(cta.begin, time_.now());
+  if (idle_ != nullptr) idle_->begins(place_.id, cta.begin);
   if (!cta.was_saved()) {
     started_.add();
     if (observation_.ctas != nullptr) observation_.ctas->cta_started(shown(cta, cta.begin));
@@ -96,6 +143,8 @@ void SmOccupancy::leave(const Cta& cta, Cycle when) {
   }
   used_.subtract(cta.need);
   --resident_;
+  busy_.ends(when, time_.now());
+  if (idle_ != nullptr) idle_->ends(place_.id, when);
   const std::uint32_t warps = cta.need[arch::Resource::warps];
   warp_cycles_.add((when - cta.begin) * warps);
   observation_.load_map.add(place_.id, cta.begin, when, warps);
@@ -108,6 +157,8 @@ void SmOccupancy::leave(const Cta& cta, Cycle when) {
     observation_.clusters.end(place_.gpc, *cta.start.tag.cga_id, cta.start.id.rank, when);
   }
 }
+
+void SmOccupancy::settle() { busy_.settle(time_.now()); }
 
 CtaListener::Cta SmOccupancy::shown(const Cta& cta, Cycle cycle) const {
   const arch::CtaId& id = cta.start.id;

@@ -13,6 +13,28 @@
 
 namespace heddle::sm {
 
+// The cycles in which an SM has CTAs. Their begins and ends are known ahead, and not in their order.
+class BusyTime {
+ public:
+  explicit BusyTime(Counter& cycles) : cycles_(cycles) {}
+
+  void begins(Cycle begin, Cycle now);
+  void ends(Cycle end, Cycle now);
+  // The statistic is what has been up to now.
+  void settle(Cycle now);
+  void reset(Cycle now);
+
+ private:
+  void count(Cycle until);
+
+  Counter& cycles_;  // up to `counted_`
+  std::uint32_t here_ = 0;
+  Cycle since_ = 0;  // the begin that is not counted
+  Cycle counted_ = 0;
+  Cycle last_end_ = 0;
+  std::vector<Cycle> coming_;  // begins of CTAs that have not arrived
+};
+
 class SmOccupancy final : private EventHandler {
  public:
   // `path`: of the SM, for statistics and the timeline.
@@ -39,6 +61,8 @@ class SmOccupancy final : private EventHandler {
   // The CTA leaves its slot at `when`, now or later: it has ended or been saved.
   void leave(const Cta& cta, Cycle when);
   void reset();
+  // The statistics are what has been up to now.
+  void settle();
 
  private:
   struct Preload {
@@ -63,9 +87,11 @@ class SmOccupancy final : private EventHandler {
   arch::ResourceVector base_;  // part of used_
   std::vector<Preload> preloads_;
   std::uint32_t resident_ = 0;
+  IdleAccount* const idle_;      // null: nobody asks
   std::vector<TrackId> tracks_;  // by CTA slot
   Counter& started_;
   Counter& warp_cycles_;
+  BusyTime busy_;
 };
 
 }  // namespace heddle::sm

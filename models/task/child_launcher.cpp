@@ -262,10 +262,21 @@ void ChildLauncher::finished(const Task& task, Cycle end) {
 
 void ChildLauncher::note_end(const Task& task, Cycle end) {
   LaunchedKernels::Sum& sum = *observation_.launched.of(task.operation());
-  observation_.launched.ended(task.operation());
+  const Cycle last = std::max(task.start, std::min(task.end, end));
+  LaunchedKernels::Task ended;
+  ended.task = task.operation();
+  ended.parent = task.launch.parent;
+  ended.priority = task.packet.priority;
+  ended.subcontext = task.packet.subcontext;
+  ended.faulted = task.status == DoneStatus::faulted;
+  ended.grid = task.packet.grid;
+  ended.issued = task.launch.issued.value_or(task.launch.arrived);
+  ended.start = task.start;
+  ended.end = last;
+  ended.completed = end;
+  observation_.launched.ended(ended);
   sum.faulted += task.status == DoneStatus::faulted ? 1 : 0;
   if (task.start == 0) return;
-  const Cycle last = std::max(task.start, std::min(task.end, end));
   ++sum.started;
   sum.waited += task.start - std::min(task.start, task.launch.issued.value_or(task.launch.arrived));
   sum.ran += last - task.start;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "arch/byte_codec.h"
+#include "arch/gpu_observation.h"
 #include "common/error.h"
 
 namespace heddle::task {
@@ -19,7 +20,8 @@ LaunchScheduler::LaunchScheduler(Timebase& timebase, std::string name, ChainMemo
       memory_(memory),
       client_(client),
       costs_(costs),
-      stats_(timebase.observation().stats, stat_prefix) {}
+      stats_(timebase.observation().stats, stat_prefix),
+      work_(idle_account(timebase), IdleAccount::Work::chains) {}
 
 void LaunchScheduler::enter(ChainPtr chain) {
   stats_.chains.add();
@@ -36,6 +38,7 @@ void LaunchScheduler::begin_waiting() {
     ++active_;
     timebase_.schedule_in(next.first ? costs_.cycles : 0, *this, kStep, next.slot);
   }
+  note_active();
 }
 
 void LaunchScheduler::on_event(std::uint32_t kind, std::uint64_t argument) {

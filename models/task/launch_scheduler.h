@@ -11,6 +11,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "arch/idle_account.h"
 #include "common/index_pool.h"
 #include "common/timebase.h"
 #include "task/launch_chain.h"
@@ -74,6 +75,8 @@ class LaunchScheduler final : private EventHandler {
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void begin_waiting();
   void access(std::uint32_t slot);
+  // One that waits for another writer is none that keeps anybody waiting.
+  void note_active() { work_.set(active_ + waiting_.size()); }
 
   Timebase& timebase_;
   const std::string name_;
@@ -84,6 +87,7 @@ class LaunchScheduler final : private EventHandler {
   IndexPool<ChainPtr> slots_;
   std::deque<Waiting> waiting_;
   std::uint32_t active_ = 0;
+  IdleWork work_;
 };
 
 // By what tasks go before others: by priority, and among equals by nesting depth. What a task waits for is deeper than

@@ -3,19 +3,32 @@
 #include <algorithm>
 #include <utility>
 
+#include "arch/gpu_observation.h"
 #include "task/channel.h"
 
 namespace heddle::task {
 
 StreamFront::StreamFront(Timebase& timebase, std::string name, const Costs& costs, LaunchScheduler& scheduler,
                          Client& client)
-    : timebase_(timebase), name_(std::move(name)), costs_(costs), scheduler_(scheduler), client_(client) {}
+    : timebase_(timebase),
+      name_(std::move(name)),
+      costs_(costs),
+      scheduler_(scheduler),
+      client_(client),
+      work_(idle_account(timebase), IdleAccount::Work::fronts) {}
 
 void StreamFront::on_event(std::uint32_t kind, std::uint64_t argument) {
   const auto operation = static_cast<std::uint32_t>(argument);
-  if (kind == kDue) return client_.operation_due(operation);
+  if (kind == kDue) return due(operation);
   const std::uint64_t first = channel::line(costs_.channels, started_.at(operation).stream, channel::kOperation);
   scheduler_.enter(fetch_chain(first, costs_.fetches, operation));
+}
+
+void StreamFront::due(std::uint32_t operation) {
+  Open& open = started_.at(operation);
+  if (open.waits) work_.remove();
+  open.waits = false;
+  client_.operation_due(operation);
 }
 
 // A stream's next operation starts no earlier than the gap after what it waited for; the way to the distributor and the
@@ -35,6 +48,8 @@ void StreamFront::take(const Turn& turn) {
   open.released = std::max(turn.submitted, turn.released.value_or(0));
   open.due = due;
   open.early = costs_.early && turn.kernel;
+  open.waits = true;
+  work_.add();
   started_[turn.operation] = open;
   if (follows && fetches()) {
     timebase_.schedule(taken, *this, kFetch, turn.operation);

@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "arch/idle_account.h"
 #include "common/timebase.h"
 #include "task/launch_scheduler.h"
 
@@ -68,10 +69,12 @@ class StreamFront final : private EventHandler {
   static constexpr std::uint32_t kFetch = 1;
   struct Open : Started {
     bool early = false;
+    bool waits = false;  // it is not due
   };
 
   const char* handler_name() const override { return name_.c_str(); }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void due(std::uint32_t operation);
   bool fetches() const { return costs_.fetches > 0 && costs_.channels != 0; }
 
   Timebase& timebase_;
@@ -79,6 +82,7 @@ class StreamFront final : private EventHandler {
   const Costs costs_;
   LaunchScheduler& scheduler_;
   Client& client_;
+  IdleWork work_;
   std::unordered_map<std::uint32_t, Open> started_;  // by operation; looked up only
 };
 

@@ -41,11 +41,14 @@ StreamUnit::StreamUnit(Timebase& timebase, std::string name, const Setup& setup,
       rows_(rows),
       senders_(senders),
       front_(timebase, name_ + ".front", setup.front, scheduler, *this),
+      work_(idle_account(timebase), IdleAccount::Work::operations),
+      holds_(idle_account(timebase), IdleAccount::Work::holds),
       stats_(timebase.observation().stats, stat_prefix) {}
 
 // The time of a copy or fill is over.
 void StreamUnit::on_event(std::uint32_t, std::uint64_t argument) {
   const auto operation = static_cast<std::uint32_t>(argument);
+  holds_.remove();
   finish(operation, front_.started(operation).due, timebase_.now(), DoneStatus::ok, nullptr);
 }
 
@@ -149,6 +152,7 @@ void StreamUnit::operation_due(std::uint32_t operation) {
   }
   if (packet.kind == SubmitKind::hold) {
     timebase_.schedule(now + setup_.time.cycles(packet.hold_ns), *this, 0, operation);
+    holds_.add();
     return;
   }
   if (packet.kind == SubmitKind::copy) {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "arch/gpu_observation.h"
+#include "arch/idle_account.h"
 #include "arch/sm_limits.h"
 #include "common/packet_port.h"
 #include "protocol/packet_copy.h"
@@ -103,6 +104,7 @@ class StreamUnit final : private StreamFront::Client, private EventHandler {
   // Something has come or gone.
   void changed() {
     stats_.open.set(static_cast<double>(open()));
+    work_.set(open());
     ++timebase_.observation().progress;
   }
 
@@ -120,6 +122,8 @@ class StreamUnit final : private StreamFront::Client, private EventHandler {
   PushedOperations pushed_;
   StreamFront front_;
   std::unordered_map<std::uint32_t, Cycle> dispatches_;  // arrival by operation; looked up only
+  IdleWork work_;
+  IdleWork holds_;
   StreamStats stats_;
 };
 

@@ -34,6 +34,10 @@ Task& OpenTasks::add(Task task) {
   const std::uint32_t operation = task.operation();
   const auto [here, added] = tasks_.emplace(operation, std::move(task));
   HEDDLE_CHECK(added, "a task was added that is there");
+  prepared_.insert(operation);
+  prepared_work_.add();
+  open_work_.add();
+  if (here->second.of_host()) host_work_.add();
   return here->second;
 }
 
@@ -57,6 +61,9 @@ Task OpenTasks::take(std::uint32_t operation) {
   const auto found = tasks_.find(operation);
   Task task = std::move(found->second);
   tasks_.erase(found);
+  sent(task);
+  open_work_.remove();
+  if (task.of_host()) host_work_.remove();
   const auto record = records_.find(task.record());
   if (record != records_.end() && record->second == operation) records_.erase(record);
   return task;
@@ -74,6 +81,7 @@ void OpenTasks::mark_codes(std::set<std::uint32_t>& used) const {
 
 void OpenTasks::clear() {
   tasks_.clear();
+  prepared_.clear();
   records_.clear();
 }
 

@@ -7,9 +7,11 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "arch/brought_code.h"
+#include "arch/idle_account.h"
 #include "arch/sm_limits.h"
 #include "common/cycle.h"
 #include "protocol/host_task.h"
@@ -138,6 +140,12 @@ Task make_task(const arch::SmLimits& limits, const arch::CodeStore* codes, std::
 // All tasks that have not ended: by operation, and by the TMD that they have in memory.
 class OpenTasks final : public arch::CodeUser {
  public:
+  // `idle`: null: nobody asks.
+  explicit OpenTasks(IdleAccount* idle = nullptr)
+      : prepared_work_(idle, IdleAccount::Work::prepared),
+        host_work_(idle, IdleAccount::Work::tasks),
+        open_work_(idle, IdleAccount::Work::open_tasks) {}
+
   // References stay valid until take().
   Task& add(Task task);
   Task* find(std::uint32_t operation);
@@ -146,6 +154,11 @@ class OpenTasks final : public arch::CodeUser {
   }
   Task& at(std::uint32_t operation) { return tasks_.at(operation); }
   bool empty() const { return tasks_.empty(); }
+
+  // It has been sent.
+  void sent(const Task& task) {
+    if (prepared_.erase(task.operation()) > 0) prepared_work_.remove();
+  }
 
   // From now on the task is the one of that TMD.
   void set_record(Task& task, std::uint64_t record);
@@ -168,6 +181,10 @@ class OpenTasks final : public arch::CodeUser {
   }
 
  private:
+  IdleWork prepared_work_;
+  IdleWork host_work_;
+  IdleWork open_work_;
+  std::unordered_set<std::uint32_t> prepared_;  // not sent; looked up only
   std::map<std::uint32_t, Task> tasks_;
   std::unordered_map<std::uint64_t, std::uint32_t> records_;  // TMD -> operation; looked up only
 };

@@ -39,6 +39,7 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
                          const TaskParams& params, const Setup& setup, const TaskPorts& ports)
     : timebase_(timebase),
       place_(setup.place),
+      tasks_(idle_account(timebase)),
       rows_(timebase, timebase.cost(setup.start_path)),
       scheduler_(timebase, name + ".scheduler", ports.memory, *this,
                  {params.nested.in_flight, timebase.cost(params.nested.schedule_cycles),
@@ -185,6 +186,7 @@ void TaskManager::task_rejected(Task& task) {
 // A task that has a TMD and was sent gives its place among those that hold one to another; those that came through
 // memory brought theirs.
 void TaskManager::task_sent(Task& task) {
+  tasks_.sent(task);
   if (task.queue) queues_.begin(task);
   if (records_.wanted(task)) records_.sent(task);
 }

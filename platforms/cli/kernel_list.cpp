@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "arch/idle_account.h"
 #include "arch/sm_limits.h"
 #include "common/error.h"
+#include "cwd/task_table.h"
 #include "replay/csv_field.h"
 
 namespace heddle::cli {
@@ -23,6 +27,42 @@ const char* kind_of(workload::OpKind kind) {
       return "fill";
   }
   return "";
+}
+
+// "free_slots=1200.000;credits=40.000"
+std::string pairs_text(const std::vector<std::pair<const char*, double>>& parts) {
+  std::string text;
+  for (const auto& [key, value] : parts) text += fmt::format("{}{}={:.3f}", text.empty() ? "" : ";", key, value);
+  return text;
+}
+
+// What the distributor says of a task, in nanoseconds by reason.
+std::string waits_text(const replay::JobResult& job, std::uint32_t task) {
+  std::vector<std::pair<const char*, double>> parts;
+  for (std::size_t i = 1; i < cwd::kWaitReasons; ++i) {
+    const std::uint64_t cycles = job.observation->waits.cycles(task, i);
+    if (cycles > 0) {
+      parts.emplace_back(cwd::wait_key(static_cast<cwd::WaitReason>(i)), static_cast<double>(cycles) * job.cycle_ns);
+    }
+  }
+  return pairs_text(parts);
+}
+
+// Why SMs were idle on account of a kernel, in SMs x nanoseconds by reason.
+std::string idle_text(const replay::JobResult& job, const IdleKernels::Kernel& kernel) {
+  std::vector<std::pair<const char*, double>> parts;
+  for (const IdleReasonRow& row : kIdleReasonRows) {
+    const std::uint64_t cycles = kernel.cycles[static_cast<std::size_t>(row.reason)];
+    if (cycles > 0) parts.emplace_back(row.key, static_cast<double>(cycles) * job.cycle_ns);
+  }
+  return pairs_text(parts);
+}
+
+// By operation: the tasks that its CTAs ran as.
+std::map<std::size_t, std::uint32_t> tasks_of(const replay::JobResult& job) {
+  std::map<std::size_t, std::uint32_t> tasks;
+  for (const auto& [task, operation] : job.operations) tasks[operation] = task;
+  return tasks;
 }
 
 std::string text_of(const arch::Dim3& extents) { return fmt::format("{}x{}x{}", extents.x, extents.y, extents.z); }
@@ -56,59 +96,154 @@ std::vector<double> ready_times(const RunOutcome& outcome, std::size_t gpu) {
   return ready;
 }
 
-void write_kernels(const RunOutcome& outcome, const std::string& path) {
-  std::ofstream file(path, std::ios::binary);
-  fmt::memory_buffer text;
-  const auto out = std::back_inserter(text);
-  fmt::format_to(out,
-                 "gpu,operation,kind,name,stream,subcontext,priority,grid,block,cluster,ctas,bytes,submitted_ns,"
-                 "ready_ns,start_ns,end_ns,duration_ns,waited_ns,occupancy_percent,recorded_start_ns,"
-                 "recorded_duration_ns,baseline_duration_ns,ended\n");
-  constexpr std::size_t kChunk = std::size_t{1} << 16U;
-  for (std::size_t gpu = 0; gpu < outcome.result.jobs.size(); ++gpu) {
-    const workload::Workload& workload = *outcome.workloads[gpu];
-    const std::vector<replay::OpResult>& results = outcome.result.jobs[gpu].results;
-    const gpu::GpuParams& params = outcome.machines->gpus[gpu].params;
-    const std::vector<double> ready = ready_times(outcome, gpu);
-    for (std::size_t i = 0; i < workload.ops.size(); ++i) {
-      const workload::Op& op = workload.ops[i];
-      const replay::OpResult& r = results[i];
-      if (!r.done) continue;
-      const workload::Stream& stream = workload.streams[op.stream];
-      fmt::format_to(out, "{},{},{},{},{},", outcome.machines->gpus[gpu].instance, i, kind_of(op.kind),
-                     replay::csv_field(op.kernel.name), replay::csv_field(stream.name));
-      const bool kernel = op.kind == workload::OpKind::kernel;
-      if (kernel) {
-        const bool clustered = op.kernel.cluster.any();
-        fmt::format_to(out, "{},{},{},{},{},{},,", op.kernel.subcontext, op.priority.value_or(stream.priority),
-                       text_of(op.kernel.grid), text_of(op.kernel.block),
-                       clustered ? std::to_string(op.kernel.cluster.of(arch::CgaLevel::gpc).count()) : "",
-                       op.kernel.grid.count());
-      } else {
-        fmt::format_to(out, ",{},,,,,{},", op.priority.value_or(stream.priority), op.bytes);
-      }
-      fmt::format_to(out, "{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},", r.submitted, ready[i], r.start, r.end,
-                     r.end - r.start, r.start - ready[i]);
-      if (kernel) {
-        fmt::format_to(out, "{:.1f}", arch::occupancy_percent(params.sm.limits, op.kernel, params.machine.shape.sms()));
-      }
-      fmt::format_to(out, ",");
-      if (op.recorded) fmt::format_to(out, "{},{}", op.recorded->start, op.recorded->duration);
-      if (!op.recorded) fmt::format_to(out, ",");
-      fmt::format_to(out, ",");
-      if (!outcome.baseline.empty()) {
-        fmt::format_to(out, "{:.3f}", outcome.baseline[gpu][i].end - outcome.baseline[gpu][i].start);
-      }
-      fmt::format_to(out, ",{}\n", r.rejected ? "rejected" : r.faulted ? "faulted" : "well");
-      if (text.size() >= kChunk) {
-        file.write(text.data(), static_cast<std::streamsize>(text.size()));
-        text.clear();
-      }
-    }
+namespace {
+
+// Of everything that a row has, in the order of the columns.
+constexpr const char* kColumns =
+    "gpu,operation,kind,name,stream,subcontext,priority,grid,block,cluster,ctas,bytes,submitted_ns,ready_ns,start_ns,"
+    "end_ns,duration_ns,waited_ns,occupancy_percent,recorded_start_ns,recorded_duration_ns,baseline_duration_ns,ended,"
+    "waits_ns,idle_sm_ns,parent,depth\n";
+
+class KernelFile {
+ public:
+  KernelFile(const RunOutcome& outcome, const std::string& path)
+      : outcome_(outcome), path_(path), file_(path, std::ios::binary) {
+    fmt::format_to(out(), "{}", kColumns);
   }
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  // Of the host.
+  void write_operations(std::size_t gpu);
+  // That programs have launched.
+  void write_launched(std::size_t gpu);
+  // Throws InputError if something could not be written.
+  void close();
+
+ private:
+  static constexpr std::size_t kChunk = std::size_t{1} << 16U;
+  std::back_insert_iterator<fmt::memory_buffer> out() { return std::back_inserter(text_); }
+  void write_shape(const arch::Dim3& grid, const arch::KernelShape* kernel);
+  void write_occupancy(std::size_t gpu, const arch::KernelShape& kernel);
+  void end_row();
+  void flush();
+
+  const RunOutcome& outcome_;
+  const std::string& path_;
+  std::ofstream file_;
+  fmt::memory_buffer text_;
+};
+
+void KernelFile::flush() {
+  file_.write(text_.data(), static_cast<std::streamsize>(text_.size()));
+  text_.clear();
+}
+
+void KernelFile::end_row() {
+  fmt::format_to(out(), "\n");
+  if (text_.size() >= kChunk) flush();
+}
+
+void KernelFile::close() {
+  flush();
+  file_.close();
+  if (!file_) throw InputError({path_, 0, 0}, "cannot be written", "choose another place for it, or free the disk");
+}
+
+// Grid, block, cluster, CTAs and no bytes. `kernel`: null where nobody knows it any more.
+void KernelFile::write_shape(const arch::Dim3& grid, const arch::KernelShape* kernel) {
+  const bool clustered = kernel != nullptr && kernel->cluster.any();
+  fmt::format_to(out(), "{},{},{},{},,", text_of(grid), kernel == nullptr ? "" : text_of(kernel->block),
+                 clustered ? std::to_string(kernel->cluster.of(arch::CgaLevel::gpc).count()) : "", grid.count());
+}
+
+void KernelFile::write_occupancy(std::size_t gpu, const arch::KernelShape& kernel) {
+  const gpu::GpuParams& params = outcome_.machines->gpus[gpu].params;
+  fmt::format_to(out(), "{:.1f}", arch::occupancy_percent(params.sm.limits, kernel, params.machine.shape.sms()));
+}
+
+void KernelFile::write_operations(std::size_t gpu) {
+  const workload::Workload& workload = *outcome_.workloads[gpu];
+  const replay::JobResult& job = outcome_.result.jobs[gpu];
+  const std::vector<double> ready = ready_times(outcome_, gpu);
+  const std::map<std::size_t, std::uint32_t> tasks = tasks_of(job);
+  std::map<std::size_t, IdleKernels::Kernel> idle;
+  for (const IdleKernels::Kernel& kernel : job.observation->idle->kernels().all()) {
+    if (kernel.operation) idle[job.operation_of(*kernel.operation)] = kernel;
+  }
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const workload::Op& op = workload.ops[i];
+    const replay::OpResult& r = job.results[i];
+    if (!r.done) continue;
+    const workload::Stream& stream = workload.streams[op.stream];
+    fmt::format_to(out(), "{},{},{},{},{},", outcome_.machines->gpus[gpu].instance, i, kind_of(op.kind),
+                   replay::csv_field(op.kernel.name), replay::csv_field(stream.name));
+    const bool kernel = op.kind == workload::OpKind::kernel;
+    if (kernel) {
+      fmt::format_to(out(), "{},{},", op.kernel.subcontext, op.priority.value_or(stream.priority));
+      write_shape(op.kernel.grid, &op.kernel);
+    } else {
+      fmt::format_to(out(), ",{},,,,,{},", op.priority.value_or(stream.priority), op.bytes);
+    }
+    fmt::format_to(out(), "{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},", r.submitted, ready[i], r.start, r.end,
+                   r.end - r.start, r.start - ready[i]);
+    if (kernel) write_occupancy(gpu, op.kernel);
+    fmt::format_to(out(), ",");
+    if (op.recorded) fmt::format_to(out(), "{},{}", op.recorded->start, op.recorded->duration);
+    if (!op.recorded) fmt::format_to(out(), ",");
+    fmt::format_to(out(), ",");
+    if (!outcome_.baseline.empty()) {
+      fmt::format_to(out(), "{:.3f}", outcome_.baseline[gpu][i].end - outcome_.baseline[gpu][i].start);
+    }
+    fmt::format_to(out(), ",{},", r.rejected ? "rejected" : r.faulted ? "faulted" : "well");
+    const auto task = tasks.find(i);
+    const auto cause = idle.find(i);
+    if (kernel) {
+      fmt::format_to(out(), "{},{},,0",
+                     waits_text(job, task == tasks.end() ? static_cast<std::uint32_t>(i) : task->second),
+                     cause == idle.end() ? "" : idle_text(job, cause->second));
+    } else {
+      fmt::format_to(out(), ",,,");
+    }
+    end_row();
+  }
+}
+
+void KernelFile::write_launched(std::size_t gpu) {
+  const replay::JobResult& job = outcome_.result.jobs[gpu];
+  std::map<std::string, const arch::KernelShape*> shapes;
+  for (const workload::LaunchedKernel& launched : outcome_.workloads[gpu]->launched) {
+    shapes.emplace(launched.kernel.name, &launched.kernel);
+  }
+  for (const LaunchedKernels::Task& task : job.observation->launched.tasks()) {
+    const auto shape = shapes.find(task.key->name);
+    const arch::KernelShape* kernel = shape == shapes.end() ? nullptr : shape->second;
+    const auto ns = [&job](std::uint64_t cycle) { return static_cast<double>(cycle) * job.cycle_ns - job.lead_ns; };
+    fmt::format_to(out(), "{},{},launched,{},,{},{},", outcome_.machines->gpus[gpu].instance, task.task,
+                   replay::csv_field(task.key->name), task.subcontext, task.priority);
+    write_shape(task.grid, kernel);
+    const bool started = task.start > 0;
+    const std::uint64_t start = started ? task.start : task.end;
+    fmt::format_to(out(), "{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},", ns(task.issued), ns(task.issued), ns(start),
+                   ns(task.end), ns(task.end) - ns(start), ns(start) - ns(std::min(start, task.issued)));
+    if (kernel != nullptr) write_occupancy(gpu, *kernel);
+    fmt::format_to(out(), ",,,,{},{},,",
+                   task.faulted ? "faulted"
+                   : started    ? "well"
+                                : "rejected",
+                   waits_text(job, task.task));
+    if (task.parent) fmt::format_to(out(), "{}", job.operation_of(*task.parent));
+    fmt::format_to(out(), ",{}", task.key->depth);
+    end_row();
+  }
+}
+
+}  // namespace
+
+void write_kernels(const RunOutcome& outcome, const std::string& path) {
+  KernelFile file(outcome, path);
+  for (std::size_t gpu = 0; gpu < outcome.result.jobs.size(); ++gpu) {
+    file.write_operations(gpu);
+    file.write_launched(gpu);
+  }
   file.close();
-  if (!file) throw InputError({path, 0, 0}, "cannot be written", "choose another place for it, or free the disk");
 }
 
 }  // namespace heddle::cli

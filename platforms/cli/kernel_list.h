@@ -13,8 +13,8 @@ namespace heddle::cli {
 // was submitted, and what it waits for had ended, the operation before it in its stream among them.
 std::vector<double> ready_times(const RunOutcome& outcome, std::size_t gpu);
 
-// kernels.csv: a row for each kernel, copy and fill that ended, in the order of their submission. Throws InputError if
-// it cannot be written.
+// kernels.csv: a row for each kernel, copy and fill that ended, in the order of their submission; behind them those
+// that programs launched, in the order of their ends. Throws InputError if it cannot be written.
 void write_kernels(const RunOutcome& outcome, const std::string& path);
 
 }  // namespace heddle::cli

@@ -289,6 +289,8 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
     if (!packets.is_null()) document["gpus"].back()["packets"] = std::move(packets);
     nlohmann::json launched = launched_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
     if (!launched.is_null()) document["gpus"].back()["launched"] = std::move(launched);
+    nlohmann::json idle = idle_stats_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
+    if (!idle.is_null()) document["gpus"].back()["idle"] = std::move(idle);
   }
   document["faults"] = nlohmann::json::array();
   for (const Fault& fault : outcome.faults) {

@@ -181,6 +181,14 @@ nlohmann::json processes_of(const RunOutcome& outcome, std::size_t gpu);
 // GPU in stats.json (docs/statistics.md), and the same for the page. Null if there are none.
 nlohmann::json launched_of(const workload::Workload& workload, const replay::JobResult& job);
 
+// Why SMs had no CTA (CWD-47): a row for each kernel name, the part `idle` of a GPU in stats.json; all of it for the
+// page, as report/report_page.h describes it; and as a line, with the reasons that most of it has. Null or empty if no
+// SM was ever without.
+nlohmann::json idle_stats_of(const workload::Workload& workload, const replay::JobResult& job);
+constexpr std::size_t kIdleKernels = 20;  // on the page
+nlohmann::json idle_of(const RunOutcome& outcome, std::size_t gpu);
+std::string idle_line(const RunOutcome& outcome, std::size_t gpu);
+
 // One row per fault; null if there is none.
 nlohmann::json faults_of(const RunOutcome& outcome, std::size_t gpu);
 

@@ -161,6 +161,8 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
   if (outcome.inputs->recorded()) gpu["pace"] = outcome.options->pace == replay::Pace::asap ? "asap" : "recorded";
   json latency = latency_of(outcome, machine.instance);
   if (!latency.is_null()) gpu["launch_latency"] = std::move(latency);
+  json idle = idle_of(outcome, i);
+  if (!idle.is_null()) gpu["idle"] = std::move(idle);
   json memory = memory_of(outcome, i);
   if (!memory.is_null()) gpu["memory"] = std::move(memory);
   json processes = processes_of(outcome, i);

@@ -15,6 +15,15 @@ std::string count_of(std::size_t count, const char* singular, const char* plural
   return counted(static_cast<double>(count), singular, plural);
 }
 
+// How well launches were predicted, `from` what; `none`: why none was.
+template <class Fit>
+std::string prediction_text(const Fit& fit, const char* none, const char* from) {
+  if (fit.launches == 0) return fmt::format("none: {}", none);
+  return fmt::format("{} {}: median error {}, 95 % within {}, total time {:+.2f} %",
+                     count_of(fit.launches, "launch", "launches"), from, percent_text(fit.error_p50, 1),
+                     percent_text(fit.error_p95, 1), 100 * fit.time_error);
+}
+
 // How far the model can be believed: this run's comparison, or that of the recorded machine beside a what-if.
 void add_fidelity(const RunOutcome& outcome, std::size_t gpu, const std::string& prefix, Lines& lines) {
   const replay::Comparison& c = outcome.fidelity_of(gpu);
@@ -53,27 +62,12 @@ void add_fidelity(const RunOutcome& outcome, std::size_t gpu, const std::string&
                        fmt::format("{} of {} differ from the recorder's estimate by more than a point",
                                    c.occupancy_mismatches, count_of(c.occupancy_compared, "kernel", "kernels")));
   }
-  if (!outcome.held_back.empty()) {
-    const replay::HeldBack& held = outcome.held_back[gpu];
-    lines.emplace_back(
-        prefix + "prediction",
-        held.launches == 0
-            ? std::string("none: no launch was held back")
-            : fmt::format("{} that were held back, from others and what they demand: median error {}, 95 % within {}, "
-                          "total time {:+.2f} %",
-                          count_of(held.launches, "launch", "launches"), percent_text(held.error_p50, 1),
-                          percent_text(held.error_p95, 1), 100 * held.time_error));
-  }
-  const replay::SignatureFit& fit = c.signature;
-  if (outcome.held_back.empty())
-    lines.emplace_back(
-        prefix + "prediction",
-        fit.launches == 0
-            ? std::string("none: no name, grid and block was launched twice")
-            : fmt::format("{} from others of their name, grid and block: median error {}, 95 % within {}, "
-                          "total time {:+.2f} %",
-                          count_of(fit.launches, "launch", "launches"), percent_text(fit.error_p50, 1),
-                          percent_text(fit.error_p95, 1), 100 * fit.time_error));
+  lines.emplace_back(prefix + "prediction",
+                     outcome.held_back.empty()
+                         ? prediction_text(c.signature, "no name, grid and block was launched twice",
+                                           "from others of their name, grid and block")
+                         : prediction_text(outcome.held_back[gpu], "no launch was held back",
+                                           "that were held back, from others and what they demand"));
   lines.emplace_back(prefix + "waits between streams",
                      fmt::format("{} recorded, {} inferred; {} held until the recorded start", c.edges_recorded,
                                  c.edges_inferred, count_of(c.pinned, "operation", "operations")));
@@ -138,6 +132,7 @@ void add_machine(const RunOutcome& outcome, const Machine& m, const std::string&
   }
   add_faults(outcome, m, prefix, lines);
   lines.emplace_back(prefix + "occupancy", fmt::format("{:.1f} % of the warps, on average", stat("occupancy")));
+  if (const std::string idle = idle_line(outcome, gpu); !idle.empty()) lines.emplace_back(prefix + "idle SMs", idle);
 }
 
 }  // namespace

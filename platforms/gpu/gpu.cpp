@@ -9,6 +9,7 @@
 
 #include "arch/brought_code.h"
 #include "arch/gpu_observation.h"
+#include "arch/idle_account.h"
 #include "arch/kernel_object.h"
 #include "arch/race_checker.h"
 #include "common/block.h"
@@ -127,6 +128,13 @@ std::unique_ptr<arch::RaceChecker> race_checker(const GpuParams& params, GpuObse
   return checker;
 }
 
+// The results have it when the GPU is gone.
+std::shared_ptr<IdleAccount> observe_idle(Domain& domain, GpuObservation& observation, std::uint32_t sms) {
+  observation.idle =
+      std::make_shared<IdleAccount>(domain, observation.stats, observation.prefix, sms, observation.labels);
+  return observation.idle;
+}
+
 }  // namespace
 
 // What the GPU consists of, and how it is wired.
@@ -145,6 +153,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   Refusal why_not(const arch::WarpProgram& program) const;
   void reset();
   void check_idle();
+  void settle();
   std::size_t payloads() const;
   // What is under way, for whoever wants the machine quiet.
   std::vector<std::string> open_work();
@@ -155,6 +164,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   const arch::LaunchMemory nested;
   std::unique_ptr<arch::RaceChecker> races;  // null: off
   Domain domain;
+  const std::shared_ptr<IdleAccount> idle;
   std::unique_ptr<MemoryClock> memory_clock;  // null: memory's controllers count the chip's cycles
   arch::CodeStore codes;
   arch::BroughtCode brought;
@@ -219,6 +229,7 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
       nested(params.nested_memory()),
       races(race_checker(params, observation)),
       domain("domain", params.machine.clock, params.machine.timing, params.machine.run_ahead, observation),
+      idle(observe_idle(domain, observation, topology.sms())),
       memory_clock(params.power.governor == power::Governor::off
                        ? nullptr
                        : std::make_unique<MemoryClock>(domain, params.machine)),
@@ -469,9 +480,11 @@ void Gpu::Blocks::reset() {
   gpu_observation(domain).load_map.clear();
   gpu_observation(domain).clusters.clear();
   gpu_observation(domain).launched.reset();
+  gpu_observation(domain).waits.reset();
   gpu_observation(domain).absences.reset();
   gpu_observation(domain).bulk.clear();
   gpu_observation(domain).power.clear();
+  idle->clear();
   clear_records();
 }
 
@@ -483,6 +496,12 @@ void Gpu::Blocks::clear_records() {
     const std::vector<std::uint8_t> zeros(arch::ring::kSlots + 8 * std::min(given, pool.count));
     (void)backdoor.write(pool.base, zeros.data(), zeros.size());
   }
+}
+
+void Gpu::Blocks::settle() {
+  for (std::uint32_t id = 0; id < topology.sms(); ++id) sm(id).settle();
+  idle->settle();
+  if (power) power->settle();
 }
 
 std::size_t Gpu::Blocks::payloads() const {
@@ -546,6 +565,7 @@ std::uint64_t Gpu::Blocks::events_in(const arch::RecordPool& pool) {
 // Every block checks its own state; the records of device-side launches and the programs belong to none.
 void Gpu::Blocks::check_idle() {
   domain.check_idle();
+  idle->check_idle();
   HEDDLE_CHECK(codes.lent() == 0, "launches of an idle machine hold their programs");
   for (const arch::RecordPool& pool : record_pools(nested)) {
     std::uint64_t taken = 0;
@@ -611,9 +631,7 @@ const GpuParams& Gpu::params() const { return blocks_->params; }
 
 void Gpu::reset() { blocks_->reset(); }
 
-void Gpu::settle_power() {
-  if (blocks_->power) blocks_->power->settle();
-}
+void Gpu::settle() { blocks_->settle(); }
 
 std::size_t Gpu::payloads() const { return blocks_->payloads(); }
 std::size_t Gpu::open_operations() const { return blocks_->task.open() + blocks_->packets.open(); }

@@ -154,8 +154,9 @@ class Gpu : public sc_core::sc_module {
   // already, until settled() (the register STATUS).
   void reset();
 
-  // Sets the statistics of power for what has been up to now, where energy is counted. Any number of times.
-  void settle_power();
+  // Sets the statistics of idle SMs, and of power where energy is counted, for what has been up to now. Any number of
+  // times.
+  void settle();
 
   // Payloads of the front end and the L2 that are not free: few on an idle machine, as many after any number of resets.
   std::size_t payloads() const;

@@ -581,7 +581,7 @@ SimulationResult simulate(const std::vector<Job>& asked, const SimulationOptions
     result.wakeups += domain.wakeups() + submitter_domain.wakeups();
     JobResult job;
     job.results = m.submitter->results();
-    m.gpu->settle_power();
+    m.gpu->settle();
     job.cycle_ns = mean_cycle_ns(domain);
     job.lead_ns = m.submitter->lead();
     job.sms_per_gpc = m.gpu->topology().sms_per_gpc();

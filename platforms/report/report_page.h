@@ -36,6 +36,10 @@ namespace heddle::report {
 //     copies          [{name, stream, start_us, us}]
 //     faults          [{kernel, sm, cta, warp, lane, step, address, what, us, expected}]
 //                     address: text; it, sm, cta, warp and lane are null where they mean nothing
+//     idle            {idle_percent, sm_us, reasons: [{label, what, sm_us, share_percent}],
+//                     kernels: [{name, sm_us, share_percent, reasons: [{label, share_percent}]}], left_out}
+//                     SMs without a CTA: sm_us are SMs x time; reasons add up to 100, those of a kernel as well; the
+//                     largest first; left_out: kernels that are not listed
 //     memory          {us, levels: [{name, what, bytes, gb_per_s, peak_gb_per_s, share_percent, hit_percent}],
 //                     counts: [{label, count, note}], instructions: [{label, count}],
 //                     warp_time: [{label, cycles, share_percent}]}

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 #include <sqlite3.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "import/byte_source.h"
 
 namespace heddle::sweep {
 
@@ -57,11 +59,7 @@ class NewDatabase {
   }
   // Null becomes NULL.
   void insert(const std::string& table, const std::vector<json>& row) {
-    std::string sql = fmt::format("INSERT INTO {} VALUES (", table);
-    for (std::size_t i = 0; i < row.size(); ++i) sql += i == 0 ? "?" : ",?";
-    sqlite3_stmt* raw = nullptr;
-    if (sqlite3_prepare_v2(connection_.get(), (sql + ")").c_str(), -1, &raw, nullptr) != SQLITE_OK) fail();
-    const std::unique_ptr<sqlite3_stmt, Finalizer> statement(raw);
+    sqlite3_stmt* raw = prepared(table, row.size());
     for (std::size_t i = 0; i < row.size(); ++i) {
       const int at = static_cast<int>(i + 1);
       if (row[i].is_number_integer()) {
@@ -75,8 +73,11 @@ class NewDatabase {
       }
     }
     if (sqlite3_step(raw) != SQLITE_DONE) fail();
+    sqlite3_reset(raw);
+    sqlite3_clear_bindings(raw);
   }
   void finish() {
+    inserts_.clear();
     connection_.reset();
     std::error_code error;
     fs::rename(fresh_, file_, error);
@@ -91,6 +92,16 @@ class NewDatabase {
     void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
   };
 
+  sqlite3_stmt* prepared(const std::string& table, std::size_t columns) {
+    std::unique_ptr<sqlite3_stmt, Finalizer>& statement = inserts_[table];
+    if (statement) return statement.get();
+    std::string sql = fmt::format("INSERT INTO {} VALUES (", table);
+    for (std::size_t i = 0; i < columns; ++i) sql += i == 0 ? "?" : ",?";
+    sqlite3_stmt* raw = nullptr;
+    if (sqlite3_prepare_v2(connection_.get(), (sql + ")").c_str(), -1, &raw, nullptr) != SQLITE_OK) fail();
+    statement.reset(raw);
+    return raw;
+  }
   [[noreturn]] void fail() {
     throw InputError({file_.string()},
                      fmt::format("cannot be written: {}", connection_ ? sqlite3_errmsg(connection_.get()) : "no file"),
@@ -100,7 +111,45 @@ class NewDatabase {
   fs::path file_;
   fs::path fresh_;
   std::unique_ptr<sqlite3, Closer> connection_;
+  std::map<std::string, std::unique_ptr<sqlite3_stmt, Finalizer>> inserts_;  // by table
 };
+
+// Columns of texts; the others are numbers.
+bool is_text(const std::string& column) {
+  static const std::set<std::string> kTexts = {"gpu",   "kind",  "name",     "stream",    "grid",
+                                               "block", "ended", "waits_ns", "idle_sm_ns"};
+  return kTexts.count(column) > 0;
+}
+
+// Rows of a point's kernels.csv. The table is made with the first one. Results of another version may have other
+// columns: what both have is kept.
+void insert_kernels(NewDatabase& database, std::size_t point, const fs::path& csv, std::vector<std::string>& columns) {
+  const std::unique_ptr<import::ByteSource> source = import::open_bytes(csv.string());
+  import::CsvReader reader(*source);
+  if (!reader.next()) return;
+  const std::vector<std::string> heads = reader.fields();
+  if (columns.empty()) {
+    columns = heads;
+    std::string sql = "CREATE TABLE kernels (point INTEGER";
+    for (const std::string& column : columns) {
+      sql += fmt::format(", {} {}", sql_name(column), is_text(column) ? "TEXT" : "NUMERIC");
+    }
+    database.execute(sql + ")");
+  }
+  std::vector<std::size_t> places;
+  for (const std::string& column : columns) {
+    places.push_back(static_cast<std::size_t>(std::find(heads.begin(), heads.end(), column) - heads.begin()));
+  }
+  std::vector<json> row;
+  while (reader.next()) {
+    const std::vector<std::string>& fields = reader.fields();
+    row = {static_cast<std::int64_t>(point)};
+    for (const std::size_t place : places) {
+      row.push_back(place < fields.size() && !fields[place].empty() ? json(fields[place]) : json());
+    }
+    database.insert("kernels", row);
+  }
+}
 
 json axis_value(const Axis& axis, const AxisValue& value) {
   if (axis.numeric()) return *value.number;
@@ -260,6 +309,14 @@ void write_sqlite(const SweepTable& table, const fs::path& file) {
     row.push_back(record ? json(record->seconds) : json());
     row.emplace_back(point.folder);
     database.insert("points", row);
+  }
+  std::vector<std::string> of_kernels;
+  for (std::size_t p = 0; p < table.points->size(); ++p) {
+    const Point& point = (*table.points)[p];
+    const fs::path csv = file.parent_path() / point.folder / "kernels.csv";
+    if (table.records[p] && table.records[p]->measured() && fs::exists(csv)) {
+      insert_kernels(database, point.number, csv, of_kernels);
+    }
   }
   database.execute("COMMIT");
   database.finish();

@@ -39,8 +39,9 @@ SweepTable table_of(const Sweep& sweep, const std::vector<Point>& points,
 
 // Columns: point, one per axis, one per figure, status, exit, reason, seconds, folder (RFC 4180; no value: empty).
 std::string csv_of(const SweepTable& table);
-// A database with the table `points` of the same columns, and `axes` and `figures`, which say what these are. A file
-// that is there is replaced. Throws InputError if it cannot be written.
+// A database with the table `points` of the same columns, and `axes` and `figures`, which say what these are; and
+// `kernels`, with the columns of kernels.csv behind the number of the point, of points whose results are there: below
+// the folder of the file. A file that is there is replaced. Throws InputError if it cannot be written.
 void write_sqlite(const SweepTable& table, const std::filesystem::path& file);
 
 // How much an axis moves a figure: the mean of the figure over all points that share a value of the axis, for every

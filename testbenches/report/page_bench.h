@@ -148,6 +148,25 @@ inline json launched() {
            {"saves", 0}}};
 }
 
+inline json idle() {
+  return {{"idle_percent", 61.25},
+          {"sm_us", 4100.0},
+          {"reasons",
+           {{{"label", "launch overhead"},
+             {"what", "task management prepares"},
+             {"sm_us", 3075.0},
+             {"share_percent", 75.0}},
+            {{"label", "partition"}, {"what", "the subcontext"}, {"sm_us", 1025.0}, {"share_percent", 25.0}}}},
+          {"kernels",
+           {{{"name", "leaf<int>"},
+             {"sm_us", 2050.0},
+             {"share_percent", 50.0},
+             {"reasons",
+              {{{"label", "partition"}, {"share_percent", 62.5}},
+               {{"label", "launch overhead"}, {"share_percent", 37.5}}}}}}},
+          {"left_out", 4}};
+}
+
 inline json processes() {
   return {{"rows",
            {{{"subcontext", 1},
@@ -257,6 +276,7 @@ inline json full_data() {
         {"max", 3.9},
         {"what", "from a task's submission to its first CTA on an SM"}}},
       {"memory", memory()},
+      {"idle", idle()},
       {"launched", launched()},
       {"processes", processes()},
       {"bulk", bulk()},

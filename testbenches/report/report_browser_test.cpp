@@ -17,6 +17,7 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
                                     "Not reproduced",
                                     "Faults",
                                     "Occupancy over time",
+                                    "Why SMs were idle",
                                     "Memory",
                                     "How warps spent their time",
                                     "Instructions by unit",
@@ -55,6 +56,8 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
   CHECK(count_of(dom, ">expected<") == 1);
   CHECK_THAT(dom, Contains(">3\u00a0MiB<") || Contains(">3&nbsp;MiB<"));
   CHECK_THAT(dom, Contains("12.6&nbsp;TB/s") && Contains("87.5&nbsp;%") && Contains(">524,288<"));
+  CHECK_THAT(dom, Contains("61.3&nbsp;%") && Contains("3.08&nbsp;ms") && Contains("4 more are in stats.json"));
+  CHECK_THAT(dom, Contains("partition 62.5&nbsp;%, launch overhead 37.5&nbsp;%"));
   CHECK_THAT(dom, Contains("400 warp instructions"));
   CHECK_THAT(dom, Contains(">4,096<") && Contains("64&nbsp;KiB") && Contains("3 in error"));
   CHECK_THAT(dom, Contains("96&nbsp;KiB") && Contains("50.5&nbsp;%") && Contains(">9.25<"));

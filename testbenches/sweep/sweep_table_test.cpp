@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <sqlite3.h>
 
@@ -13,6 +15,7 @@ namespace sweep_table_test {
 
 using namespace heddle;
 using namespace heddle::test;
+namespace fs = std::filesystem;
 using sweep::PointRecord;
 using sweep::PointState;
 using sweep::SweepTable;
@@ -112,6 +115,29 @@ TEST_CASE("CSV and SQLite hold the same rows", "[sweep][SWP-08]") {
   CHECK(query(file, "SELECT * FROM axes") == "x|--set a.x|\nkind|--set a.kind|\n");
   CHECK(query(file, "SELECT * FROM figures") == "time|us|less\na \"b\"||\n");
   CHECK_THROWS_WITH(write_sqlite(lab.table, lab.folder.file("none/t.sqlite")), Catch::Contains("cannot be written"));
+}
+
+TEST_CASE("the database has the launches of all points", "[sweep][SWP-11]") {
+  Lab lab(kSweep, [](const sweep::Point& point) { return static_cast<double>(point.number); });
+  const auto write = [&lab](std::size_t point, const std::string& text) {
+    const fs::path folder = fs::path(lab.folder.file("")) / lab.points[point].folder;
+    fs::create_directories(folder);
+    std::ofstream(folder / "kernels.csv", std::ios::binary) << text;
+  };
+  const std::string file = lab.folder.file("t.sqlite");
+  write_sqlite(lab.table, file);
+  CHECK(query(file, "SELECT name FROM sqlite_master WHERE name = 'kernels'").empty());  // no point has kept its results
+  write(0,
+        "gpu,operation,name,start_ns,waits_ns\ngpu0,0,\"f<int, \"\"2\"\">\",1.500,free_slots=12.000\ngpu0,1,12,2,\n");
+  write(2, "gpu,operation,start_ns,other\ngpu1,7,3e3,4\n");
+  write(3, "gpu,operation,name,start_ns,waits_ns\ngpu0,0,g,1,\n");
+  lab.table.records[3]->state = PointState::killed;  // what it has left is not the whole
+  write_sqlite(lab.table, file);
+  CHECK(query(file, "SELECT point, gpu, operation, name, start_ns, waits_ns FROM kernels") ==
+        "1|gpu0|0|f<int, \"2\">|1.5|free_slots=12.000\n"
+        "1|gpu0|1|12|2|NULL\n"
+        "3|gpu1|7|NULL|3000|NULL\n");
+  CHECK(query(file, "SELECT sum(start_ns), typeof(name) FROM kernels WHERE point = 1") == "3.5|text\n");
 }
 
 TEST_CASE("main effects are the means by value, and the variance that they explain", "[sweep][SWP-10]") {

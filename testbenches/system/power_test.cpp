@@ -55,7 +55,7 @@ struct Run {
     for (std::uint32_t i = 0; i < kElements; ++i) wrong += lab.read<std::uint32_t>(kTo + 4 * i) != 3 * (7 * i + 1);
     CHECK(wrong == 0);
     lab.gpu.check_quiescent();
-    lab.gpu.settle_power();
+    lab.gpu.settle();
     const protocol::DonePacket& done = lab.host.results.at(operation);
     return static_cast<double>(done.end - done.start) * 1e-12;  // seconds
   }

@@ -179,6 +179,21 @@
           extra: heddle.percent((100 * row.count) / all), colour: "var(--second)" })))));
   }
 
+  function idle(parent, key, gpu, shortNames, navText) {
+    const data = gpu.idle;
+    if (!data) return;
+    card(parent, { id: `${key}-idle`, title: "Why SMs were idle", navText, wide: true,
+      lead: `SMs had no CTA in ${heddle.percent(data.idle_percent)} of the time of all SMs, up to the end of the run. Each SM has one reason at a time, so that the `
+        + "shares add up: what is known of the SM itself, else what the next task waits for, else what keeps the next task from coming." }, (box) => {
+      box.append(heddle.idleReasons(data, table));
+      if (heddle.list(data.kernels).length) {
+        box.append(h("h4", {}, "By kernel"), h("p", { class: "lead" }, "What kept SMs idle in front of a kernel's CTAs, between them, and until their end."),
+          heddle.idleKernels(data, shortNames, table));
+      }
+      if (data.left_out > 0) box.append(h("p", { class: "after" }, `${data.left_out} more are in stats.json.`));
+    });
+  }
+
   function power(parent, key, gpu, navText) {
     const data = gpu.power;
     if (!data) return;
@@ -311,6 +326,7 @@
     const below = h("div", { class: "grid" });
     section.append(below);
     if (gpu.clusters) heddle.clusterCards(below, key, gpu.clusters, { card, holder, table, shortNames, navText: link("Clusters") });
+    idle(below, key, gpu, shortNames, link("Idle SMs"));
     memory(below, key, gpu, link("Memory"));
     processes(below, key, gpu, link("Processes"));
     bulk(below, key, gpu, link("Tensors"));
