@@ -23,6 +23,19 @@ struct TrackId {
   std::uint32_t line = 0;
 };
 
+// A line with so many slices that a sink may merge them.
+struct DetailLine {
+  std::string merged;    // line of the group on which merged ones lie, of all lines that name it; empty: on the same
+  bool kernels = false;  // slices have the names of kernels
+};
+
+// A slice of a line.
+struct TimelineMark {
+  TrackId track;
+  Picoseconds begin = 0;
+  Picoseconds end = 0;
+};
+
 using TimelineArgs = std::initializer_list<std::pair<std::string_view, std::int64_t>>;
 
 class TimelineSink {
@@ -31,11 +44,16 @@ class TimelineSink {
 
   // Same names, same track.
   virtual TrackId track(const std::string& group, const std::string& line) = 0;
+  virtual TrackId detail_track(const std::string& group, const std::string& line, const DetailLine&) {
+    return track(group, line);
+  }
   // Something that took from `begin` to `end`. Slices of one track must not overlap unless one encloses the other.
   virtual void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
                      TimelineArgs args = {}) = 0;
   // A value that holds until the next one.
   virtual void counter(TrackId track, Picoseconds when, std::string_view name, double value) = 0;
+  // An arrow between two slices of lines without details, of which the second one follows from the first one.
+  virtual void flow(const TimelineMark& /*cause*/, const TimelineMark& /*effect*/) {}
 };
 
 // Tells packet types apart at run time: packet_kind() of common/packet_port.h.

@@ -31,6 +31,11 @@ struct CwdContext {
   TrackId track(const std::string& line) const {
     return timeline() == nullptr ? TrackId{} : timeline()->track(observation.prefix + " cwd", line);
   }
+  // The same, of a line with many slices.
+  TrackId detail_track(const std::string& line, bool kernels) const {
+    return timeline() == nullptr ? TrackId{}
+                                 : timeline()->detail_track(observation.prefix + " cwd", line, {"", kernels});
+  }
   // A slice that ends now.
   void draw(TrackId track, Cycle begin, const std::string& text, TimelineArgs args = {}) const {
     timeline()->slice(track, timebase.time_of(begin), timebase.time_of(now()), text, args);

@@ -24,7 +24,7 @@ LaunchSession::LaunchSession(const CwdContext& context, TaskTable& table, Machin
                    context.params.one_at_a_time()),
       stats_(context.observation.stats, context.stat_prefix) {
   for (std::uint32_t i = 0; i < context.params.sessions; ++i) {
-    tracks_.push_back(context.track(i == 0 ? std::string("sessions") : fmt::format("sessions {}", i + 1)));
+    tracks_.push_back(context.detail_track(i == 0 ? std::string("sessions") : fmt::format("sessions {}", i + 1), true));
   }
 }
 

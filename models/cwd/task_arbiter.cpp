@@ -83,7 +83,7 @@ TaskArbiter::TaskArbiter(const CwdContext& context, TaskTable& table, MachineLed
       room_maker_(room_maker),
       idle_cause_(context, table, machine, waits),
       stats_(context.observation.stats, context.stat_prefix),
-      track_(context.track("waiting")) {}
+      track_(context.detail_track("waiting", false)) {}
 
 void TaskArbiter::reset() {
   scheduled_ = false;

@@ -204,7 +204,7 @@ void WaitLog::set(std::uint32_t slot, WaitReason reason) {
     cycles_[static_cast<std::size_t>(wait.reason)]->add(now - wait.since);
     if (on_end_) on_end_(slot, wait.reason, now - wait.since);
     if (context_.timeline() != nullptr && now > wait.drawn_from) {
-      if (wait.track.group == 0) wait.track = context_.track(fmt::format("waits in slot {}", slot));
+      if (wait.track.group == 0) wait.track = context_.detail_track(fmt::format("waits in slot {}", slot), false);
       context_.draw(wait.track, wait.drawn_from, text_(slot, wait.reason));
     }
   }

@@ -26,7 +26,7 @@ Gpc2SmUnit::Gpc2SmUnit(const sc_core::sc_module_name& name, Domain& domain, cons
   mimic_in.on_packet_ahead<Gpc2SmUnit, &Gpc2SmUnit::on_mimic>(*this);
   home_in.on_packet_ahead<Gpc2SmUnit, &Gpc2SmUnit::on_home>(*this);
   if (timeline() != nullptr) {
-    track_ = timeline()->track(domain.observation().prefix + " cwd", fmt::format("gpc2sm {}", gpc));
+    track_ = timeline()->detail_track(domain.observation().prefix + " cwd", fmt::format("gpc2sm {}", gpc), {});
   }
 }
 
@@ -115,7 +115,7 @@ Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, co
   });
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g)
     answer_in[g].on_packet_ahead<Gpu2GpcUnit, &Gpu2GpcUnit::on_answer>(*this, g);
-  if (timeline() != nullptr) track_ = timeline()->track(domain.observation().prefix + " cwd", "gpu2gpc");
+  if (timeline() != nullptr) track_ = timeline()->detail_track(domain.observation().prefix + " cwd", "gpu2gpc", {});
 }
 
 Gpu2GpcUnit::~Gpu2GpcUnit() = default;

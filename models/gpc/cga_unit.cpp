@@ -205,8 +205,8 @@ void CgaUnit::draw(const CgaTable::Cga& cga, CgaId id) {
   if (tracks_.empty()) tracks_.resize(cgas_.ids());
   TrackId& track = tracks_[id];
   if (track.group == 0) {
-    track = observation.timeline->track(fmt::format("{} gpc{} CGAs", observation.prefix, gpc_),
-                                        fmt::format("local id {:3}", id));
+    track = observation.timeline->detail_track(fmt::format("{} gpc{} CGAs", observation.prefix, gpc_),
+                                               fmt::format("local id {:3}", id), {"CGAs", true});
   }
   const Cycle now = timebase_.now();
   observation.timeline->slice(track, timebase_.time_of(cga.opened), timebase_.time_of(now),

@@ -83,6 +83,11 @@ void PacketReporter::draw(std::uint32_t queue, const PacketRecord& record, std::
   slice(runs, times.dispatched, times.started, "launch");
   slice(runs, times.started, times.ended, name);
   slice(runs, times.ended, times.cleaned, "clean-up");
+  if (times.dispatched <= times.decoded || times.started <= times.dispatched) return;
+  const auto mark = [this](TrackId track, Cycle from, Cycle to) {
+    return TimelineMark{track, timebase_.time_of(from), timebase_.time_of(to)};
+  };
+  sink->flow(mark(head, times.decoded, times.dispatched), mark(runs, times.dispatched, times.started));
 }
 
 void PacketReporter::take_lane(std::uint32_t queue, std::optional<std::uint32_t>& lane) {

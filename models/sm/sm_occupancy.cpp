@@ -184,7 +184,8 @@ void SmOccupancy::draw(const Cta& cta, Cycle when) {
   TimelineSink& timeline = *observation_.timeline;
   TrackId& track = tracks_[cta.start.cta_slot];
   if (track.group == 0) {
-    track = timeline.track(observation_.prefix + " " + path_, fmt::format("CTA slot {:2}", cta.start.cta_slot));
+    track = timeline.detail_track(observation_.prefix + " " + path_, fmt::format("CTA slot {:2}", cta.start.cta_slot),
+                                  {"CTAs", true});
   }
   const Picoseconds begin = time_.time_of(cta.begin);
   const Picoseconds end = time_.time_of(when);

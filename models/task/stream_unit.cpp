@@ -67,6 +67,7 @@ void StreamUnit::on_submit(const SubmitPacket& packet, std::uint32_t) {
   HEDDLE_CHECK((packet.operation & protocol::kChildBit) == 0, "an operation has an id of device code's");
   const bool edge = packet.kind == SubmitKind::edge;
   if (!ends_by_itself(packet.kind) && !edge) stats_.submitted.add();
+  if (edge || packet.kind == SubmitKind::wait) rows_.edge(packet.operation, packet.wait_for);
   if (packet.in_graph) graphs_.submit(packet, timebase_.now());
   if (!packet.in_graph || packet.graph_last) streams_.submit(in_its_turn(packet, setup_.codes), timebase_.now());
   changed();

@@ -80,6 +80,24 @@ void TaskRows::after_start(TrackId waits, const Task& task, Cycle completed) {
   }
 }
 
+void TaskRows::edge(std::uint32_t operation, std::uint32_t of) {
+  if (sink() != nullptr) edges_[operation].push_back(of);
+}
+
+void TaskRows::run(std::uint32_t operation, const TimelineMark& mark, TimelineArgs args) {
+  sink()->slice(mark.track, mark.begin, mark.end, observation_.labels.of(operation), args);
+  if (const auto found = edges_.find(operation); found != edges_.end()) {
+    for (const std::uint32_t of : found->second) {
+      if (const auto cause = drawn_.find(of); cause != drawn_.end()) sink()->flow(cause->second, mark);
+    }
+    edges_.erase(found);
+  }
+  if (const auto found = launched_.find(operation); found != launched_.end()) {
+    for (const TimelineMark& child : found->second) sink()->flow(mark, child);
+    launched_.erase(found);
+  }
+}
+
 void TaskRows::host(const protocol::SubmitPacket& packet, const Host& times, const Task* task) {
   std::string stream = observation_.streams.of(packet.stream);
   // Kernels of a graph can run beside each other, and one that was launched ahead beside the one before it.
@@ -92,8 +110,9 @@ void TaskRows::host(const protocol::SubmitPacket& packet, const Host& times, con
   Waits waits{sink()->track(group("streams"), stream + " waits"), times.before};
   std::uint64_t ctas = packet.kind == SubmitKind::kernel ? packet.kernel.grid.count() : 0;
   if (packet.kind == SubmitKind::start || packet.kind == SubmitKind::queued) ctas = task->packet.grid.count();
-  sink()->slice(runs, time(times.start), time(times.end), observation_.labels.of(packet.operation),
-                {{"operation", packet.operation}, {"ctas", static_cast<std::int64_t>(ctas)}});
+  const TimelineMark mark{runs, time(times.start), time(times.end)};
+  run(packet.operation, mark, {{"operation", packet.operation}, {"ctas", static_cast<std::int64_t>(ctas)}});
+  drawn_[packet.operation] = mark;
   until(waits, times.submitted, times.start, TaskWait::submission);
   until(waits, times.released, times.start, TaskWait::stream);
   until(waits, times.due, times.start, TaskWait::gap);
@@ -104,7 +123,6 @@ void TaskRows::host(const protocol::SubmitPacket& packet, const Host& times, con
 }
 
 void TaskRows::child(const Task& task, Cycle completed) {
-  const Labels& labels = observation_.labels;
   const Task::Launch& launch = task.launch;
   const Cycle begin = std::min(launch.issued.value_or(launch.arrived), launch.arrived);
   const Cycle start = task.start == 0 ? completed : task.start;
@@ -128,13 +146,15 @@ void TaskRows::child(const Task& task, Cycle completed) {
   until(waits, launch.read, start, TaskWait::reads);
   before_start(waits, task, start);
   if (task.start == 0) return;
-  sink()->slice(runs, time(start), time(completed), labels.of(task.operation()),
-                {{"operation", task.operation()},
-                 {"parent", launch.parent.value_or(arch::kNoTask)},
-                 {"context", static_cast<std::int64_t>(launch.child.context)},
-                 {"stream", launch.child.stream},
-                 {"tmdq", launch.child.tmdq},
-                 {"mode", static_cast<std::int64_t>(launch.child.mode)}});
+  const TimelineMark mark{runs, time(start), time(completed)};
+  run(task.operation(), mark,
+      {{"operation", task.operation()},
+       {"parent", launch.parent.value_or(arch::kNoTask)},
+       {"context", static_cast<std::int64_t>(launch.child.context)},
+       {"stream", launch.child.stream},
+       {"tmdq", launch.child.tmdq},
+       {"mode", static_cast<std::int64_t>(launch.child.mode)}});
+  if (launch.parent) launched_[*launch.parent].push_back(mark);
   after_start(waits.track, task, completed);
   subcontext(task, completed);
 }
@@ -159,6 +179,9 @@ void TaskRows::subcontext(const Task& task, Cycle end) {
 
 void TaskRows::reset() {
   lanes_.clear();
+  drawn_.clear();
+  edges_.clear();
+  launched_.clear();
   subcontexts_ = false;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -90,6 +91,8 @@ class TaskRows {
   // `task`: null for a hold.
   void host(const protocol::SubmitPacket& packet, const Host& times, const Task* task);
   void child(const Task& task, Cycle completed);
+  // Operation `operation`, which has not started, waits for the end of `of`.
+  void edge(std::uint32_t operation, std::uint32_t of);
   void false_dependency(const Task& task, Cycle when);
   // Rows of subcontexts, once there is more than the one.
   void subcontext(const Task& task, Cycle end);
@@ -105,6 +108,8 @@ class TaskRows {
   Picoseconds time(Cycle cycle) const { return timebase_.time_of(cycle); }
   std::string group(const char* what) const { return observation_.prefix + " " + what; }
   // The first line of that name on which nothing has been drawn since `begin`.
+  // Draws what an operation of the host or a task has been, with arrows to it and to tasks that it has launched.
+  void run(std::uint32_t operation, const TimelineMark& mark, TimelineArgs args);
   std::uint32_t lane(const std::string& name, Cycle begin, Cycle end);
   void until(Waits& waits, Cycle when, Cycle latest, const std::string& why);
   void until(Waits& waits, Cycle when, Cycle latest, TaskWait why);
@@ -114,7 +119,11 @@ class TaskRows {
   Timebase& timebase_;
   GpuObservation& observation_;
   const Cycle start_path_;
-  std::map<std::string, std::vector<Cycle>> lanes_;  // end of what was drawn last
+  std::map<std::string, std::vector<Cycle>> lanes_;        // end of what was drawn last
+  std::unordered_map<std::uint32_t, TimelineMark> drawn_;  // operations of the host
+  // By operation or task: those that it waits for; and tasks that it has launched, which have ended.
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> edges_;
+  std::unordered_map<std::uint32_t, std::vector<TimelineMark>> launched_;
   bool subcontexts_ = false;
 };
 

@@ -95,8 +95,8 @@ void BulkReporter::draw(const BulkWork& work, Cycle end) {
   while (track < track_ends_.size() && track_ends_[track] > work.life.arrival) ++track;
   if (track == track_ends_.size()) {
     track_ends_.push_back(0);
-    tracks_.push_back(
-        observation.timeline->track(observation.prefix + " " + unit_.path, fmt::format("request {:2}", track)));
+    tracks_.push_back(observation.timeline->detail_track(observation.prefix + " " + unit_.path,
+                                                         fmt::format("request {:2}", track), {"requests", false}));
   }
   track_ends_[track] = end;
   observation.timeline->slice(tracks_[track], unit_.timebase.time_of(work.life.arrival), unit_.timebase.time_of(end),

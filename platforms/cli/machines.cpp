@@ -241,7 +241,12 @@ void RunParams::describe(ParamTable<RunParams>& t) {
         "0: none",
         "choice: a run that goes on is not stopped");
   t.add("timeline_events", &RunParams::timeline_events, {Unit::count, std::uint64_t{0}, std::uint64_t{1'000'000'000}},
-        "most events that a timeline holds; the rest is left out and counted", "choice: what a viewer opens readily");
+        "most slices of details (CTAs, clusters, bulk requests, what the distributor does) and values that a timeline "
+        "holds: beyond, those that follow each other are merged; 0: none",
+        "choice: what a viewer opens readily");
+  t.add("ctas_plain_bytes", &RunParams::ctas_plain_bytes, {Unit::bytes, std::uint64_t{0}, kMost},
+        "most bytes of text that the table of CTAs has as ctas.csv; beyond, it is compressed, as ctas.csv.gz",
+        "choice: what an editor opens readily");
 }
 
 YAML::Node generic_machine(const workload::DeviceInfo& device) {

@@ -24,6 +24,7 @@ struct RunParams {
   double time_limit = 0;          // ns
   std::uint64_t event_limit = 0;  // 0: none, as of the others
   std::uint64_t timeline_events = 2'000'000;
+  std::uint64_t ctas_plain_bytes = 100'000'000;
 
   static void describe(ParamTable<RunParams>& t);
 };

@@ -13,10 +13,11 @@
 #include "cli/baseline_store.h"
 #include "cli/bits_table.h"
 #include "cli/command.h"
+#include "cli/cta_file.h"
 #include "cli/demand_report.h"
 #include "cli/kernel_list.h"
 #include "cli/run_outcome.h"
-#include "common/perfetto.h"
+#include "common/timeline_file.h"
 #include "import/counter_table.h"
 #include "replay/cta_dump.h"
 #include "report/report_page.h"
@@ -232,7 +233,7 @@ std::optional<Baselines> simulate_baselines(const RunOutcome& outcome, const std
   return baselines;
 }
 
-void collect_warnings(RunOutcome& outcome, const std::vector<Fitted>& fitted, const PerfettoSink* timeline) {
+void collect_warnings(RunOutcome& outcome, const std::vector<Fitted>& fitted, const Timeline* timeline) {
   for (const Fitted& its : fitted) {
     if (!its.clamped.empty()) outcome.warnings.push_back(its.clamped);
   }
@@ -260,10 +261,10 @@ void collect_warnings(RunOutcome& outcome, const std::vector<Fitted>& fitted, co
         "graphs, and kernels that start before the one ahead of them has ended, are of streams: as submitted here, "
         "operations of a stream follow each other one by one");
   }
-  if (timeline != nullptr && timeline->left_out() > 0) {
-    outcome.warnings.push_back(
-        fmt::format("{} events did not fit into the timeline; raise run.timeline_events with --set",
-                    with_commas(static_cast<double>(timeline->left_out()))));
+  if (timeline != nullptr && !timeline->lost().empty()) {
+    outcome.warnings.push_back(timeline->lost() +
+                               "; --trace-time, --trace-units or --trace-kernels show a part in full, and "
+                               "run.timeline_events sets how much there may be");
   }
   for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
     const std::string prefix = outcome.result.jobs.size() > 1 ? outcome.machines->gpus[i].instance + ": " : "";
@@ -398,17 +399,6 @@ void print_outcome(const RunOutcome& outcome, const ResultsFolder& folder) {
   }
 }
 
-void write_ctas(std::vector<replay::CtaDump>& dumps, const RunOutcome& outcome, const std::string& path) {
-  std::ofstream file(path, std::ios::binary);
-  file << replay::CtaDump::header() << '\n';
-  for (std::size_t i = 0; i < dumps.size(); ++i) {
-    const Machine& machine = outcome.machines->gpus[i];
-    dumps[i].write(file, machine.instance, arch::Topology(machine.params.machine.shape), outcome.inputs->workloads[i]);
-  }
-  file.close();
-  if (!file) throw InputError({path, 0, 0}, "cannot be written", "choose another with --out DIR, or free the disk");
-}
-
 void print_bits(const RunOutcome& outcome) {
   for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
     std::cout << fmt::format("\n{}\n", outcome.machines->gpus[i].instance)
@@ -530,31 +520,37 @@ int run_command(const std::vector<std::string>& arguments) {
   };
   simulation.wall_begin = std::chrono::steady_clock::now();
   const std::optional<Baselines> baselines = simulate_baselines(outcome, fitted, simulation);
-  std::unique_ptr<PerfettoSink> timeline;
-  if (options.perfetto) {
-    timeline = std::make_unique<PerfettoSink>(folder.file("timeline.json.gz"), machines.run.timeline_events);
-    simulation.timeline = timeline.get();
+  std::optional<Timeline> timeline;
+  const std::string timeline_file =
+      folder.file(options.timeline == TimelineFormat::json ? "timeline.json.gz" : "timeline.pftrace");
+  if (options.timeline) {
+    check_writable(timeline_file);
+    timeline.emplace(machines.run.timeline_events, options.timeline_filter);
+    simulation.timeline = &*timeline;
   }
   outcome.result = simulate_shown(jobs, simulation, inputs.name, options.quiet);
   if (baselines && baselines->stopped && outcome.complete()) {
     outcome.result.partial = true;
     outcome.result.stopped = "while the recorded machine was simulated, " + *baselines->stopped;
   }
-  if (timeline) timeline->close();
+  if (timeline) {
+    timeline->finish();
+    write_timeline(*timeline, *options.timeline, timeline_file);
+  }
   // Of a part nothing can be said beside the whole.
   if (inputs.recorded() && !outcome.result.partial) compare_with_recording(outcome, fitted, baselines);
   collect_faults(outcome);
   collect_stats(outcome);
   if (outcome.complete()) measure_figures(outcome);
   if (outcome.complete() || (!outcome.result.partial && outcome.wants_no_progress())) check_expectations(outcome);
-  collect_warnings(outcome, fitted, timeline.get());
+  collect_warnings(outcome, fitted, timeline ? &*timeline : nullptr);
 
   write_text(machines.config, folder.file("config.yaml"));
   write_stats(outcome, folder.file("stats.json"));
   write_kernels(outcome, folder.file("kernels.csv"));
   write_regions(outcome, folder.path().string());
   if (packets) write_packets(outcome, folder.file("packets.csv"));
-  if (options.dump_ctas) write_ctas(ctas, outcome, folder.file("ctas.csv"));
+  if (options.dump_ctas) write_ctas(ctas, outcome, folder);
   if (!outcome.demands.empty()) write_demands(outcome, folder.file("demands.csv"));
   if (options.bits) write_bits(outcome, folder.file("bits.json"));
   report::write_report(folder.file("report.html"), report_data(outcome));

@@ -72,10 +72,19 @@ po::options_description run_options() {
       "their way at once, without queues; lt: only work takes time, and memory what it takes where nothing else is "
       "under way")("seed", po::value<std::string>()->value_name("N"),
                    "of everything random; default: the scenario's, or 1")(
-      "trace", po::value<std::string>()->value_name("perfetto"),
-      "write a timeline, timeline.json.gz, for ui.perfetto.dev")(
+      "trace", po::value<std::string>()->value_name("perfetto|json"),
+      "write a timeline: timeline.pftrace for ui.perfetto.dev, or timeline.json.gz, the trace event format that other "
+      "viewers open as well")(
+      "trace-time", po::value<std::string>()->value_name("FROM..TO"),
+      "only what lies at least partly in that part of the run (1.5ms..1.6ms; either may be left "
+      "out): its details are then as fine as the whole run's cannot be")(
+      "trace-units", po::value<std::vector<std::string>>()->value_name("PATTERN"),
+      "only lines of the timeline whose group and name have that in them (gpc0, streams), or, with * or ?, fit it as a "
+      "whole; can be repeated")(
+      "trace-kernels", po::value<std::vector<std::string>>()->value_name("PATTERN"),
+      "the same of kernels' names: of CTAs, clusters and launch sessions only those; can be repeated")(
       "dump", po::value<std::string>()->value_name("ctas"),
-      "write every CTA, where and when it ran, to ctas.csv among the results")(
+      "write every CTA, where and when it ran, to ctas.csv among the results; ctas.csv.gz where that is large")(
       "bits", "print the structures of the launch hardware in bits, and how often they were accessed; also bits.json")(
       "out", po::value<std::string>()->value_name("DIR"), "where results go; default heddle-out/NAME")(
       "dump-config", po::value<std::string>()->value_name("FILE"),
@@ -164,6 +173,40 @@ std::string setting_of(const CommandLine& line, const std::string& limit) {
   return fmt::format("{}={}", found->second, limit.substr(equals + 1));
 }
 
+// A time of the run, or `otherwise` where none is given.
+Picoseconds time_of(const CommandLine& line, const std::string& given, const std::string& text, Picoseconds otherwise) {
+  constexpr double kPicosPerNano = 1000;
+  constexpr double kMost = 1e15;  // ns
+  if (text.empty()) return otherwise;
+  try {
+    const Limits<double> limits{Unit::ns, 0.0, kMost};
+    return static_cast<Picoseconds>(parse_quantity(text, limits, BareNumber::refused) * kPicosPerNano);
+  } catch (const InputError& error) {
+    line.bad(fmt::format("--trace-time {}: {}", given, error.message()));
+  }
+}
+
+void read_timeline_options(const CommandLine& line, RunOptions& options) {
+  options.timeline =
+      line.choice<TimelineFormat>("trace", {{"perfetto", TimelineFormat::perfetto}, {"json", TimelineFormat::json}});
+  for (const char* option : {"trace-time", "trace-units", "trace-kernels"}) {
+    if (line.has(option) && !options.timeline) {
+      line.bad(
+          fmt::format("--{} chooses what a timeline shows, and there is none: give --trace perfetto as well", option));
+    }
+  }
+  options.timeline_filter.lines = line.list("trace-units");
+  options.timeline_filter.kernels = line.list("trace-kernels");
+  const std::optional<std::string> span = line.text("trace-time");
+  if (!span) return;
+  const std::size_t dots = span->find("..");
+  if (dots == std::string::npos) line.bad(fmt::format("--trace-time {}: expected FROM..TO, as 1.5ms..1.6ms", *span));
+  TimelineFilter& filter = options.timeline_filter;
+  filter.from = time_of(line, *span, span->substr(0, dots), filter.from);
+  filter.to = time_of(line, *span, span->substr(dots + 2), filter.to);
+  if (filter.to < filter.from) line.bad(fmt::format("--trace-time {}: ends before it begins", *span));
+}
+
 }  // namespace
 
 std::string run_help() {
@@ -204,7 +247,7 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
     throw InputError("--counters says what kernels demand, and this run does not ask", "give --fit demand as well");
   }
   options.guess_clusters = line.choice<bool>("guess", {{"clusters", true}, {"none", false}}).value_or(true);
-  options.perfetto = line.choice<bool>("trace", {{"perfetto", true}}).value_or(false);
+  read_timeline_options(line, options);
   options.dump_ctas = line.choice<bool>("dump", {{"ctas", true}}).value_or(false);
   options.bits = line.has("bits");
   options.dump_config = line.text("dump-config");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/timeline_file.h"
 #include "replay/submission.h"
 #include "scenario/scenario.h"
 #include "workload/packet_options.h"
@@ -37,9 +38,10 @@ struct RunOptions {
   std::optional<std::uint32_t> batch;
   replay::Pace pace = replay::Pace::recorded;
   Fit fit = Fit::launch;
-  std::optional<std::string> counters;  // file: with Fit::demand
-  bool guess_clusters = true;           // of recordings that tell none
-  bool perfetto = false;
+  std::optional<std::string> counters;     // file: with Fit::demand
+  bool guess_clusters = true;              // of recordings that tell none
+  std::optional<TimelineFormat> timeline;  // absent: none
+  TimelineFilter timeline_filter;
   bool dump_ctas = false;
   bool bits = false;
   bool baseline = true;

@@ -1,9 +1,8 @@
 #include "replay/cta_dump.h"
 
-#include <algorithm>
 #include <iterator>
-#include <ostream>
-#include <tuple>
+#include <unordered_set>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -11,105 +10,104 @@
 #include "replay/csv_field.h"
 
 namespace heddle::replay {
-namespace {
-
-static_assert(arch::kMaxSms <= 1U << 16U, "an SM id takes 16 bits here");
-
-}  // namespace
-
 const char* CtaDump::header() {
   return "task,x,y,z,cga,rank,gpc,cpc,tpc,sm,launch,first_instruction,end,kernel,gpu,cga_size,subcontext,parent,depth,"
          "stay,saved";
 }
 
-CtaDump::Row CtaDump::row_of(const Cta& cta, std::uint16_t stay) {
-  return {cta.launch,
-          cta.sequence,
-          cta.order,
-          cta.first_instruction,
-          kNever,
-          cta.cga,
-          cta.task,
-          cta.x,
-          cta.rank,
-          cta.cga_size,
-          static_cast<std::uint16_t>(cta.y),
-          static_cast<std::uint16_t>(cta.z),
-          static_cast<std::uint16_t>(cta.sm),
-          static_cast<std::uint16_t>(stay & 0x7FFF),
-          0};
+CtaRow CtaDump::row_of(const Cta& cta, std::uint32_t stay) {
+  CtaRow row;
+  row.launch = cta.launch;
+  row.sequence = cta.sequence;
+  row.order = cta.order;
+  row.first_instruction = cta.first_instruction;
+  row.cga = cta.cga;
+  row.task = cta.task;
+  row.x = cta.x;
+  row.y = cta.y;
+  row.z = cta.z;
+  row.rank = cta.rank;
+  row.cga_size = cta.cga_size;
+  row.sm = cta.sm;
+  row.stay = stay;
+  return row;
 }
 
 void CtaDump::cta_started(const Cta& cta) {
-  const bool inserted = running_.emplace(Key{cta.task, cta.index}, rows_.size()).second;
+  const bool inserted = running_.emplace(Key{cta.task, cta.index}, row_of(cta, 0)).second;
   HEDDLE_CHECK(inserted, "a CTA was started twice");
-  rows_.push_back(row_of(cta, 0));
 }
 
 void CtaDump::cta_ended(const Cta& cta) {
   const auto found = running_.find({cta.task, cta.index});
   HEDDLE_CHECK(found != running_.end(), "a CTA ended that was not running");
-  rows_[found->second].end = cta.cycle;
+  found->second.end = cta.cycle;
+  rows_.add(found->second);
   running_.erase(found);
 }
 
 void CtaDump::cta_saved(const Cta& cta) {
   const auto found = running_.find({cta.task, cta.index});
   HEDDLE_CHECK(found != running_.end(), "a CTA was saved that was not running");
-  rows_[found->second].end = cta.cycle;
-  rows_[found->second].saved = 1;
+  found->second.end = cta.cycle;
+  found->second.saved = true;
 }
 
 // Where it never left, it goes on as if it had not been saved.
 void CtaDump::cta_restored(const Cta& cta) {
   const auto found = running_.find({cta.task, cta.index});
   HEDDLE_CHECK(found != running_.end(), "a CTA was restored that had not been saved");
-  Row& last = rows_[found->second];
+  CtaRow& last = found->second;
   if (last.sm == cta.sm && last.launch == cta.launch && last.sequence == cta.sequence) {
-    last.saved = 0;
+    last.saved = false;
+    last.end = CtaRow::kNever;
     return;
   }
-  const auto stay = static_cast<std::uint16_t>(std::min<unsigned>(last.stay + 1U, kMostStays));
-  found->second = rows_.size();
-  rows_.push_back(row_of(cta, stay));
+  rows_.add(last);
+  last = row_of(cta, last.stay + 1);
 }
 
-void CtaDump::write(std::ostream& out, const std::string& instance, const arch::Topology& topology,
-                    const workload::Workload& workload) {
-  const auto key = [](const Row& row) { return std::tie(row.launch, row.sequence, row.order, row.task); };
-  std::sort(rows_.begin(), rows_.end(), [&key](const Row& a, const Row& b) { return key(a) < key(b); });
-  running_.clear();  // it names rows by their old place
+bool CtaDump::write(const Take& take, const std::string& instance, const arch::Topology& topology,
+                    const workload::Workload& workload, Names naming) {
+  for (const auto& [key, row] : running_) rows_.add(row);
+  running_.clear();
   std::vector<std::string> names;
   for (const workload::Op& op : workload.ops) names.push_back(csv_field(op.kernel.name));
-  for (auto& [task, child] : launched_) child.kernel = csv_field(child.kernel);
   const std::string nobody;
+  std::unordered_set<std::uint32_t> named;
   constexpr std::size_t kChunk = std::size_t{1} << 16U;
   fmt::memory_buffer text;
-  const auto flush = [&out, &text] {
-    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  bool more = true;
+  const auto flush = [&take, &text, &more] {
+    more = take({text.data(), text.size()});
     text.clear();
+    return more;
   };
-  for (const Row& row : rows_) {
+  rows_.for_each([&](const CtaRow& row) {
     const arch::Topology::Sm& sm = topology.sm(row.sm);
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},", row.task, row.x, row.y, row.z,
                    row.cga, row.rank, sm.gpc, sm.cpc, sm.tpc, row.sm, row.launch, row.first_instruction);
-    if (row.end != kNever) fmt::format_to(std::back_inserter(text), "{}", row.end);
+    if (row.end != CtaRow::kNever) fmt::format_to(std::back_inserter(text), "{}", row.end);
     // Tasks that programs launch have no entry of the workload.
     const auto found = launched_.find(row.task);
     const Launched* child = found == launched_.end() ? nullptr : &found->second;
     const bool known = row.task < names.size();
-    const std::string& name = known ? names[row.task] : child != nullptr ? child->kernel : nobody;
+    const bool says = naming == Names::every_row || named.insert(row.task).second;
+    const std::string name = !says              ? nobody
+                             : known            ? names[row.task]
+                             : child != nullptr ? csv_field(child->kernel)
+                                                : nobody;
     fmt::format_to(std::back_inserter(text), ",{},{},{},", name, instance, row.cga_size);
     if (known) fmt::format_to(std::back_inserter(text), "{}", workload.ops[row.task].kernel.subcontext);
     if (child != nullptr) fmt::format_to(std::back_inserter(text), "{}", child->subcontext);
     text.push_back(',');
     if (child != nullptr && child->parent) fmt::format_to(std::back_inserter(text), "{}", *child->parent);
-    fmt::format_to(std::back_inserter(text), ",{},{},{}", child == nullptr ? 0 : child->depth, std::uint32_t{row.stay},
-                   std::uint32_t{row.saved});
+    fmt::format_to(std::back_inserter(text), ",{},{},{}", child == nullptr ? 0 : child->depth, row.stay,
+                   row.saved ? 1 : 0);
     text.push_back('\n');
-    if (text.size() >= kChunk) flush();
-  }
-  flush();
+    return text.size() < kChunk || flush();
+  });
+  return more && flush();
 }
 
 }  // namespace heddle::replay

@@ -3,13 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <iosfwd>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "arch/gpu_observation.h"
 #include "arch/topology.h"
+#include "replay/cta_rows.h"
 #include "workload/workload.h"
 
 namespace heddle::replay {
@@ -23,35 +24,23 @@ class CtaDump : public CtaListener {
   void task_launched(const Launched& task) override { launched_.emplace(task.task, task); }
 
   // Stays on an SM.
-  std::size_t rows() const { return rows_.size(); }
+  std::size_t rows() const { return rows_.size() + running_.size(); }
 
   static const char* header();
+  enum class Names {
+    every_row,
+    first_row,  // of a task; empty in its other rows
+  };
+  // Takes text, and says whether there may be more.
+  using Take = std::function<bool(std::string_view)>;
   // One line per stay, in launch order: cycle of the launch, sequence of the launch, order in the task. One that never
-  // ended (the run made no progress) has no end. Kernel names are quoted where CSV wants it.
-  void write(std::ostream& out, const std::string& instance, const arch::Topology& topology,
-             const workload::Workload& workload);
+  // ended (the run made no progress) has no end. Kernel names are quoted where CSV wants it. False if `take` has had
+  // enough.
+  bool write(const Take& take, const std::string& instance, const arch::Topology& topology,
+             const workload::Workload& workload, Names naming = Names::every_row);
 
  private:
-  // 72 bytes: a million CTAs are nothing to worry about.
-  struct Row {
-    std::uint64_t launch;
-    std::uint64_t sequence;
-    std::uint64_t order;
-    std::uint64_t first_instruction;
-    std::uint64_t end;
-    std::uint64_t cga;
-    std::uint32_t task;
-    std::uint32_t x;
-    std::uint32_t rank;
-    std::uint32_t cga_size;
-    std::uint16_t y;  // 16 bits, as z: CWD-40
-    std::uint16_t z;
-    std::uint16_t sm;
-    std::uint16_t stay : 15;  // of the CTA, counted from 0; the last number stands for all further ones
-    std::uint16_t saved : 1;  // it did not end then
-  };
-  static constexpr std::uint16_t kMostStays = (1U << 15U) - 1;
-  static Row row_of(const Cta& cta, std::uint16_t stay);
+  static CtaRow row_of(const Cta& cta, std::uint32_t stay);
   struct Key {
     std::uint32_t task;
     std::uint64_t index;
@@ -64,8 +53,8 @@ class CtaDump : public CtaListener {
     }
   };
 
-  std::vector<Row> rows_;
-  std::unordered_map<Key, std::size_t, Hash> running_;    // -> row; of a saved CTA its last one
+  CtaRows rows_;                                          // of stays that are over
+  std::unordered_map<Key, CtaRow, Hash> running_;         // of a saved CTA its last one
   std::unordered_map<std::uint32_t, Launched> launched_;  // looked up only
 };
 

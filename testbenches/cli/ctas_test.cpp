@@ -118,6 +118,33 @@ TEST_CASE("a recording's CTAs can be dumped, those of the run that was asked for
   CHECK(rows.front().at("kernel") == "kernel_0");
 }
 
+TEST_CASE("a large table of CTAs is compressed, and names a kernel once", "[cli]") {
+  const TempDir dir;
+  dir.write("s.yaml", kScenario);
+  std::vector<Row> plain = dumped(dir, "s.yaml", "a");
+  const auto bytes = std::filesystem::file_size(dir.file("a/ctas.csv"));
+  const auto run = [&](std::uintmax_t most, const std::string& out) {
+    const Finished finished = heddle_in(
+        dir, {"run", "s.yaml", "--dump", "ctas", "--set", fmt::format("run.ctas_plain_bytes={}", most), "--out", out});
+    CHECK(finished.status == 0);
+    return finished.out;
+  };
+  CHECK_FALSE(contains(run(bytes, "b"), "ctas.csv.gz"));
+  CHECK(read_file(dir.file("b/ctas.csv")) == read_file(dir.file("a/ctas.csv")));
+  CHECK(contains(run(bytes - 1, "c"), "ctas.csv.gz"));
+  CHECK_FALSE(std::filesystem::exists(dir.file("c/ctas.csv")));
+  const std::vector<Row> packed = rows_of(gunzipped(dir.file("c/ctas.csv.gz")));
+  REQUIRE(packed.size() == plain.size());
+  std::set<std::string> named;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    if (!named.insert(plain[i].at("task")).second) plain[i]["kernel"].clear();
+    REQUIRE(packed[i] == plain[i]);
+  }
+  // Where the table was, the next run puts its own.
+  CHECK_FALSE(contains(run(bytes, "c"), "ctas.csv.gz"));
+  CHECK_FALSE(std::filesystem::exists(dir.file("c/ctas.csv.gz")));
+}
+
 TEST_CASE("something else than CTAs cannot be dumped", "[cli]") {
   const TempDir dir;
   dir.write("s.yaml", kScenario);

@@ -68,7 +68,13 @@ TEST_CASE("misspelt presets, parameters and options are refused with the nearest
   refused(dir, {"run", "s.yaml", "--timing", "slow"}, {"--timing slow", "at or fast or lt"});
   refused(dir, {"run", "s.yaml", "--pace", "slow"}, {"--pace slow", "recorded or asap"});
   refused(dir, {"run", "s.yaml", "--fit", "well"}, {"--fit well", "launch or signature"});
-  refused(dir, {"run", "s.yaml", "--trace", "vcr"}, {"--trace vcr", "perfetto"});
+  refused(dir, {"run", "s.yaml", "--trace", "vcr"}, {"--trace vcr", "perfetto", "json"});
+  for (const char* option : {"--trace-time", "--trace-units", "--trace-kernels"}) {
+    refused(dir, {"run", "s.yaml", option, "1us..2us"}, {option, "--trace perfetto"});
+  }
+  for (const char* span : {"1us", "2us..1us", "1..2", "1us..x", "1 cycles..2us"}) {
+    refused(dir, {"run", "s.yaml", "--trace", "perfetto", "--trace-time", span}, {"--trace-time", span});
+  }
   refused(dir, {"run", "s.yaml", "--gpu", "small", "--gpu", "small"}, {"--gpu", "2 times", "1 GPU"});
   refused(dir, {"rum"}, {"rum", "heddle run"});
   refused(dir, {"show", "parms"}, {"parms", "heddle show params"});

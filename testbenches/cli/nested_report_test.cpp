@@ -109,7 +109,7 @@ struct Nest {
   explicit Nest(const TempDir& dir, const std::string& timing = "at") : results(run_in(dir, timing)) {}
   static Results run_in(const TempDir& dir, const std::string& timing) {
     dir.write("s.yaml", kScenario);
-    return run_well(dir, {"s.yaml", "--trace", "perfetto", "--dump", "ctas", "--timing", timing});
+    return run_well(dir, {"s.yaml", "--trace", "json", "--dump", "ctas", "--timing", timing});
   }
   Results results;
 };
@@ -353,7 +353,7 @@ submit:
   - {kernel: many, stream: a}
   - {kernel: big, stream: b, at: 5 us, priority: 1}
 )");
-  const Results results = run_well(dir, {"s.yaml", "--trace", "perfetto"});
+  const Results results = run_well(dir, {"s.yaml", "--trace", "json"});
   const Lines lines = lines_of(results.file("timeline.json.gz"));
   double fits = 0;
   double all = 0;
@@ -378,7 +378,7 @@ submit:
   - {kernel: one, stream: a}
   - {kernel: one, stream: b}
 )");
-  const Results results = run_well(dir, {"s.yaml", "--trace", "perfetto"});
+  const Results results = run_well(dir, {"s.yaml", "--trace", "json"});
   double waited = 0;
   for (const auto& [line, slices] : lines_of(results.file("timeline.json.gz"))) {
     if (!begins(line, "gpu0 streams/") || !contains(line, " waits")) continue;

@@ -60,12 +60,12 @@ TEST_CASE("a folder holds the results of one run, and what others have put there
   dir.write("s.yaml", scenario_of());
   dir.write("w.yaml", scenario_of("memory: [{name: x, bytes: 4 KiB, write: x.bin}]\n"));
   run(dir, {"w.yaml", "--submit", "aql", "--dump", "ctas", "--bits", "--trace", "perfetto", "--out", "out"});
-  for (const char* file : {"packets.csv", "ctas.csv", "bits.json", "timeline.json.gz", "x.bin"}) {
+  for (const char* file : {"packets.csv", "ctas.csv", "bits.json", "timeline.pftrace", "x.bin"}) {
     CHECK(fs::exists(dir.file(std::string("out/") + file)));
   }
   dir.write("out/notes.txt", "mine");
   run(dir, {"s.yaml", "--out", "out"});
-  for (const char* file : {"packets.csv", "ctas.csv", "bits.json", "timeline.json.gz", "x.bin"}) {
+  for (const char* file : {"packets.csv", "ctas.csv", "bits.json", "timeline.pftrace", "x.bin"}) {
     CHECK_FALSE(fs::exists(dir.file(std::string("out/") + file)));
   }
   CHECK(read_file(dir.file("out/notes.txt")) == "mine");

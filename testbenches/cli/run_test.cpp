@@ -48,7 +48,7 @@ TEST_CASE("a run without a file is the shipped scenario, and its results are com
   }
   CHECK(read_file(results.file("report.html")).size() > 100'000);
   CHECK_FALSE(read_file(results.file("config.yaml")).empty());
-  CHECK_FALSE(std::filesystem::exists(results.file("timeline.json.gz")));  // only on request
+  CHECK_FALSE(std::filesystem::exists(results.file("timeline.pftrace")));  // only on request
   // The same, named.
   run_well(dir, {scenario("first_light.yaml")});
   CHECK(read_file(dir.file("out/stats.json")) == read_file(results.file("stats.json")));
@@ -117,9 +117,9 @@ TEST_CASE("the microbenchmarks measure something", "[cli]") {
 TEST_CASE("two runs of one input and seed are identical to the byte, and another seed is another run", "[cli]") {
   const TempDir dir;
   const std::string first_light = scenario("first_light.yaml");
-  run_well(dir, {first_light, "--trace", "perfetto"}, "a");
-  run_well(dir, {first_light, "--trace", "perfetto"}, "b");
-  run_well(dir, {first_light, "--trace", "perfetto", "--seed", "2"}, "c");
+  run_well(dir, {first_light, "--trace", "json"}, "a");
+  run_well(dir, {first_light, "--trace", "json"}, "b");
+  run_well(dir, {first_light, "--trace", "json", "--seed", "2"}, "c");
   for (const char* file : {"stats.json", "timeline.json.gz", "config.yaml"}) {
     CAPTURE(file);
     CHECK((read_file(dir.file("a/") + file) == read_file(dir.file("b/") + file)));
@@ -158,7 +158,7 @@ TEST_CASE("the wall clock is in host.json and nowhere else", "[cli]") {
 
 TEST_CASE("a timeline is valid JSON with streams, sessions and a reason for every wait", "[cli]") {
   const TempDir dir;
-  const Results results = run_well(dir, {scenario("two_gpus.yaml"), "--trace", "perfetto"});
+  const Results results = run_well(dir, {scenario("two_gpus.yaml"), "--trace", "json"});
   const nlohmann::json timeline = nlohmann::json::parse(gunzipped(results.file("timeline.json.gz")));
   std::set<std::string> phases, names;
   for (const nlohmann::json& event : timeline.at("traceEvents")) {
@@ -174,9 +174,9 @@ TEST_CASE("a timeline is valid JSON with streams, sessions and a reason for ever
   CHECK(names.count("waits for another stream") == 1);
   CHECK(std::any_of(names.begin(), names.end(),
                     [](const std::string& name) { return contains(name, "too few free slots"); }));
-  // It can be cut short, and says so.
+  // It can have fewer details, and says so.
   const Finished cut = heddle_in(
-      dir, {"run", scenario("two_gpus.yaml"), "--trace", "perfetto", "--set", "run.timeline_events=5", "--out", "cut"});
+      dir, {"run", scenario("two_gpus.yaml"), "--trace", "json", "--set", "run.timeline_events=5", "--out", "cut"});
   CHECK(cut.status == 0);
   CHECK(contains(cut.out, "run.timeline_events"));
   CHECK_NOTHROW(nlohmann::json::parse(gunzipped(dir.file("cut/timeline.json.gz"))));

@@ -36,12 +36,17 @@ void run_to(CtaDump& dump, Cta c, std::uint64_t end) {
   dump.cta_ended(c);
 }
 
-std::vector<std::string> lines_of(CtaDump& dump, const workload::Workload& workload) {
+std::vector<std::string> lines_of(CtaDump& dump, const workload::Workload& workload,
+                                  CtaDump::Names naming = CtaDump::Names::every_row) {
   const arch::Topology topology(arch::Shape::from_yaml(YAML::Load("[[4, 2], 4]"), {}));
-  std::ostringstream out;
-  dump.write(out, "gpu3", topology, workload);
+  std::string out;
+  const auto take = [&out](std::string_view text) {
+    out += text;
+    return true;
+  };
+  CHECK(dump.write(take, "gpu3", topology, workload, naming));
   std::vector<std::string> lines;
-  std::istringstream in(out.str());
+  std::istringstream in(out);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
 }
@@ -100,6 +105,83 @@ TEST_CASE("dumped CTAs stand in launch order, whatever the order of their arriva
     }
     CHECK(lines_of(dump, w) == expected);
   }
+}
+
+TEST_CASE("packed rows come back as they were, in the order of the table", "[replay]") {
+  HEDDLE_RANDOM(random);
+  replay::CtaRows rows;
+  std::vector<replay::CtaRow> all(150'000);  // more than two runs
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    replay::CtaRow& row = all[i];
+    const bool wild = random.one_in(10);
+    row.launch = wild ? random.next() >> 1U : i / 100;
+    row.sequence = i / 10;
+    row.order = wild ? random.next() : i % 1000;
+    row.first_instruction = wild ? random.next() : row.launch + random.below(300);
+    row.end = random.one_in(20) ? replay::CtaRow::kNever : wild ? random.next() >> 1U : row.launch + random.below(9000);
+    row.cga = wild ? random.next() : i % 1000;
+    row.task = wild ? static_cast<std::uint32_t>(random.next()) : random.below(5);
+    row.x = wild ? static_cast<std::uint32_t>(random.next()) : static_cast<std::uint32_t>(i % 1000);
+    row.y = random.below(65'536);
+    row.z = random.one_in(3) ? random.below(65'536) : 0;
+    row.rank = random.below(16);
+    row.cga_size = 1 + random.below(16);
+    row.sm = random.below(2000);
+    row.stay = random.one_in(10) ? random.below(100'000) : 0;
+    row.saved = random.one_in(10);
+  }
+  std::vector<replay::CtaRow> told = all;
+  random.shuffle(told);
+  for (const replay::CtaRow& row : told) rows.add(row);
+  CHECK(rows.size() == all.size());
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.key() < b.key(); });
+  for (int round = 0; round < 2; ++round) {
+    std::size_t at = 0;
+    rows.for_each([&](const replay::CtaRow& row) {
+      const replay::CtaRow& want = all.at(at++);
+      REQUIRE(row.key() == want.key());
+      REQUIRE((row.first_instruction == want.first_instruction && row.end == want.end && row.cga == want.cga));
+      REQUIRE((row.x == want.x && row.y == want.y && row.z == want.z && row.rank == want.rank));
+      REQUIRE((row.cga_size == want.cga_size && row.sm == want.sm && row.saved == want.saved));
+      return true;
+    });
+    CHECK(at == all.size());
+  }
+  std::size_t seen = 0;
+  rows.for_each([&seen](const replay::CtaRow&) { return ++seen < 10; });
+  CHECK(seen == 10);
+}
+
+TEST_CASE("rows of a plain grid take little memory", "[replay]") {
+  replay::CtaRows rows;
+  constexpr std::size_t kRows = std::size_t{1} << 18U;
+  for (std::size_t i = 0; i < kRows; ++i) {
+    replay::CtaRow row;
+    row.launch = 1000 + i / 3;
+    row.sequence = i / 4;
+    row.order = row.cga = i;
+    row.x = static_cast<std::uint32_t>(i);
+    row.sm = static_cast<std::uint32_t>(i * 37 % 132);
+    row.first_instruction = row.launch + 90 + i % 7;
+    row.end = row.launch + 3000 + i * 31 % 1000;
+    rows.add(row);
+  }
+  CHECK(rows.bytes() <= 16 * kRows);
+}
+
+TEST_CASE("a table can have a kernel's name in the first row of its task alone", "[replay]") {
+  workload::Workload w = empty_workload(1);
+  w.ops = {kernel_op(0, 2, 1), kernel_op(0, 1, 1)};
+  w.ops[0].kernel.name = "a";
+  w.ops[1].kernel.name = "b";
+  CtaDump dump;
+  run_to(dump, cta(0, 0, 1, 0), 11);
+  run_to(dump, cta(1, 0, 2, 1), 12);
+  run_to(dump, cta(0, 1, 3, 2), 13);
+  CHECK(lines_of(dump, w, CtaDump::Names::first_row) ==
+        std::vector<std::string>{"0,0,0,0,0,0,0,0,0,0,1,8,11,a,gpu3,1,0,,0,0,0",
+                                 "1,0,0,0,0,0,0,0,0,0,2,9,12,b,gpu3,1,0,,0,0,0",
+                                 "0,0,0,0,0,0,0,0,0,0,3,10,13,,gpu3,1,0,,0,0,0"});
 }
 
 TEST_CASE("names that would break the table are quoted, and a CTA without end has none", "[replay]") {
