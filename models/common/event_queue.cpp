@@ -1,6 +1,7 @@
 #include "common/event_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/bits.h"
 
@@ -56,19 +57,30 @@ void EventQueue::clear_bit(std::uint32_t bucket) {
 bool EventQueue::cancel(Cycle when, const EventHandler& handler, std::uint32_t kind, std::uint64_t argument) {
   if (when < now_) return false;
   if (when - now_ < kBuckets) return cancel_near(when, handler, kind, argument);
-  auto found = far_.end();
-  for (auto event = far_.begin(); event != far_.end(); ++event) {
-    if (event->when != when || event->handler != &handler || event->kind != kind || event->argument != argument) {
-      continue;
-    }
-    if (found == far_.end() || event->order < found->order) found = event;
-  }
+  const auto found = std::find_if(far_.begin(), far_.end(), [&](const FarEvent& event) {
+    return event.when == when && event.handler == &handler && event.kind == kind && event.argument == argument;
+  });
   if (found == far_.end()) return false;
-  *found = far_.back();
-  far_.pop_back();
-  std::make_heap(far_.begin(), far_.end(), Later{});
+  take_far(static_cast<std::size_t>(found - far_.begin()));
   --size_;
   return true;
+}
+
+// The last one takes its place, and goes up or down from there.
+void EventQueue::take_far(std::size_t place) {
+  far_[place] = far_.back();
+  far_.pop_back();
+  if (place == far_.size()) return;
+  std::push_heap(far_.begin(), far_.begin() + static_cast<std::ptrdiff_t>(place) + 1, Later{});
+  for (;;) {
+    std::size_t first = place;
+    for (std::size_t child = 2 * place + 1; child <= 2 * place + 2 && child < far_.size(); ++child) {
+      if (Later{}(far_[first], far_[child])) first = child;
+    }
+    if (first == place) return;
+    std::swap(far_[place], far_[first]);
+    place = first;
+  }
 }
 
 bool EventQueue::cancel_near(Cycle when, const EventHandler& handler, std::uint32_t kind, std::uint64_t argument) {

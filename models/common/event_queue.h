@@ -42,8 +42,8 @@ class EventQueue {
 
   // `when` must not lie before now().
   void push(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument, bool foreign = false);
-  // Takes back one event that was entered like that, the earliest of several; false: there is none. Costs a walk
-  // through the events of that cycle or, for a far one, through all that are far.
+  // Takes back an event that was entered like that, if there is one; of several equal ones, any. False: there is none.
+  // Costs a walk through the events of that cycle or, for a far one, through all that are far.
   bool cancel(Cycle when, const EventHandler& handler, std::uint32_t kind, std::uint64_t argument);
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
@@ -94,6 +94,7 @@ class EventQueue {
 
   void insert_near(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument, bool foreign);
   bool cancel_near(Cycle when, const EventHandler& handler, std::uint32_t kind, std::uint64_t argument);
+  void take_far(std::size_t place);
   void clear_bit(std::uint32_t bucket);
   void advance_to(Cycle when);
   void look_ahead(std::uint32_t node) const;

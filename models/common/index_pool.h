@@ -1,7 +1,6 @@
 // Places for things that come and go, known by a small number while they are there: request ids, records under way.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>

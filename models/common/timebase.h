@@ -70,8 +70,10 @@ class Timebase {
     schedule(now() + cycles, handler, kind, argument);
   }
 
-  // Takes an event back that was scheduled like that; false: there is none.
+  // Takes an event back that was scheduled like that; false: there is none. From inside an event only: from outside,
+  // the SystemC kernel would still wake the domain at that time.
   bool cancel(Cycle when, const EventHandler& handler, std::uint32_t kind, std::uint64_t argument = 0) {
+    HEDDLE_CHECK(draining_, "an event is taken back from outside the queue");
     return queue_.cancel(when, handler, kind, argument);
   }
 

@@ -31,7 +31,9 @@ TaskEviction::TaskEviction(const CwdContext& context, TaskTable& table, MachineL
 
 void TaskEviction::on_evict(const protocol::EvictPacket& packet, std::uint32_t) {
   const std::uint32_t slot = table_.find(packet.operation);
-  if (slot == TaskTable::kNone || table_.at(slot).residence != Residence::slot) {
+  const bool stays = slot == TaskTable::kNone || table_.at(slot).residence != Residence::slot ||
+                     table_.at(slot).aborted();  // it is about to end, and nothing of it waits for a slot
+  if (stays) {
     answers_.send({packet.operation, false, false});
   } else if (session_.in_flight(slot)) {
     table_.at(slot).residence = Residence::leaving;
@@ -170,7 +172,7 @@ void TaskControl::on_task(const protocol::TaskPacket& task, std::uint32_t) {
   if (task.kind == protocol::TaskKind::restore) {
     stats_.restored.add(task.restored_ctas());
     const std::uint32_t owner = table_.find(task.runs_as);
-    if (owner != TaskTable::kNone && table_.at(owner).aborted()) table_.make_most_urgent(slot);
+    if (owner != TaskTable::kNone && table_.at(owner).aborted()) raise(slot);
   }
   context_.progress();
   if (!admits(slot)) {
@@ -271,12 +273,22 @@ void TaskControl::abort(std::uint32_t slot) {
     if (entry.runs_as() != operation) continue;
     told = told || entry.aborted();
     entry.outcome = TaskEntry::Outcome::aborted;
-    table_.make_most_urgent(other);
+    raise(other);
     if (other != slot) others.push_back(other);
     if (!session_.deciding(other)) drop_rest(other);
   }
   if (!told) launcher_.abort(operation);
   for (const std::uint32_t other : others) finish_if_done(other);
+}
+
+// What it found out while it was less urgent says nothing any more.
+void TaskControl::raise(std::uint32_t slot) {
+  TaskEntry& entry = table_.at(slot);
+  entry.forget_search();
+  if (!entry.claim.ctas.empty()) machine_.freed();
+  entry.claim = {};
+  table_.make_most_urgent(slot);
+  if (!entry.returns.empty()) table_.more(slot);  // also of one that was evicted
 }
 
 void TaskControl::drop_rest(std::uint32_t slot) {

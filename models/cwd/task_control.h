@@ -121,6 +121,7 @@ class TaskControl final : public SessionListener {
   };
 
   bool admits(std::uint32_t slot);
+  void raise(std::uint32_t slot);
   void take_back(std::uint32_t slot, const protocol::RestoredCta& cta);
   void tell_if_idle(std::uint32_t slot);
   void drop_rest(std::uint32_t slot);

@@ -74,7 +74,7 @@ void TaskTable::enter(std::uint32_t slot) {
   const TaskEntry& entry = entries_[slot];
   const auto later = [this, &entry](std::uint32_t other) {
     const TaskEntry& o = entries_[other];
-    if (drains_ && (o.placed > 0) != (entry.placed > 0)) return o.placed == 0;
+    if (drains_ && o.begun() != entry.begun()) return !o.begun();
     if (o.task.priority != entry.task.priority) return o.task.priority < entry.task.priority;
     return o.task.depth != entry.task.depth ? o.task.depth < entry.task.depth : o.order > entry.order;
   };

@@ -120,6 +120,8 @@ struct TaskEntry {
   bool restored() const { return task.kind == protocol::TaskKind::restore; }
   // The operation that its CTAs belong to.
   std::uint32_t runs_as() const { return restored() ? task.runs_as : task.operation; }
+  // CTAs of it have run, or are where they cannot be left.
+  bool begun() const { return placed > 0 || restored() || aborted(); }
   std::uint64_t left() const { return total - placed; }
   // CGAs of the next smaller size (CWD-21). What tied for a larger one says nothing of them.
   void try_smaller() {

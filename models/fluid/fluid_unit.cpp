@@ -138,6 +138,10 @@ void FluidUnit::settle() {
   settles_ = false;
   for (const std::uint32_t sm : core_.settle(now())) {
     const Cycle next = core_.next_end(sm);
+    if (next == kNever && armed_[sm] != kNever) {  // its CTAs were taken away
+      domain_.cancel(armed_[sm], *this, kEnds, sm);
+      armed_[sm] = kNever;
+    }
     if (next >= armed_[sm]) continue;  // it is looked at before
     armed_[sm] = next;
     domain_.schedule(next, *this, kEnds, sm);

@@ -1,6 +1,7 @@
 #include "task/child_launcher.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -399,6 +400,8 @@ Task ChildLauncher::make_restored(const Task& origin, std::uint64_t area) {
   task.packet.progress = {};
   task.packet.runs_as = origin.operation();
   task.packet.area = area;
+  // An SM is to end it, whatever else there is to do.
+  if (origin.leave.killed) task.packet.priority = std::numeric_limits<std::int32_t>::max();
   ++task.packet.depth;  // before CTAs of its task that have not begun
   observation_.labels.set(task.operation(), label(origin.operation()) + " (restored)");
   stats_.wakes.add();

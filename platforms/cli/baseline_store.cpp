@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 #include <system_error>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -115,7 +116,7 @@ void BaselineStore::keep(const std::string& key, const OpResults& results) const
   fs::create_directories(folder_, error);
   const std::string path = file_of(key);
   // Under another name at first: whoever reads finds all of it or nothing.
-  const std::string part = path + ".part";
+  const std::string part = fmt::format("{}.part{}", path, getpid());  // others may simulate the same
   std::ofstream file(part, std::ios::binary);
   file << kHead << key;
   for (const std::vector<replay::OpResult>& ops : results) {

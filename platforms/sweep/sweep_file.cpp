@@ -404,6 +404,11 @@ Derived read_derived(const YAML::Node& node, const Sweep& sweep) {
   Derived derived;
   derived.where = map.where();
   derived.settings = read_settings(map);
+  for (const Setting& setting : derived.settings) {
+    if (setting.kind == Setting::Kind::option && find_option(setting.name)->flag) {
+      map.fail("option", fmt::format("{} is true or false, and no number", setting.name));
+    }
+  }
   derived.value = map.text("value");
   if (map.has("unit")) derived.unit = map.name("unit");
   derived.whole = map.has("whole") && map.flag("whole");

@@ -180,6 +180,8 @@ TEST_CASE("what is wrong with a sweep file is told with its place", "[sweep][SWP
   wrong("axes: [{option: quiet, values: [true]}]\n", "no option that can be swept");
   wrong("axes: [{option: no-baseline, values: [yes]}]\n", "no-baseline: true or false is expected, not yes");
   wrong("axes: [{option: no-baseline, from: 0, to: 1, steps: 2}]\n", "true and false are no range");
+  wrong("axes: [{set: a.x, values: [1]}]\nderived: [{option: no-baseline, value: x}]\n",
+        "is true or false, and no number");
   wrong("axes: [{set: a.x, values: [1]}]\noptions: {no-baseline: 1}\n", "true or false is expected, not 1");
   wrong("axes: [{set: a.x, values: [1]}, {set: b.x, values: [1]}]\n", "the table has a column of that name already");
   wrong("axes: [{set: a.status, values: [1]}]\n", "the table has a column of that name already");
