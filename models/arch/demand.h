@@ -44,6 +44,9 @@ struct Demand {
   double in_flight = 0;
   // Parts of these, at least 1: one is asked for as soon as one has been used, while the others are there or come.
   double stages = 1;
+  // Instructions that each of its warps gives the load-store unit, one after another: on shared memory, on device
+  // memory, on mbarriers. 0: not known, and then they wait for nothing.
+  double accesses = 0;
 
   double& of(DemandUnit unit) { return amounts[static_cast<std::size_t>(unit)]; }
   double of(DemandUnit unit) const { return amounts[static_cast<std::size_t>(unit)]; }

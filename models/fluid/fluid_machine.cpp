@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -58,6 +59,9 @@ double FluidMachine::capacity(std::uint32_t gpc, Resource wide) const {
 
 namespace {
 
+// Cycles that a line takes its channel.
+double line_cycles(const FluidMachine::Pool& pool) { return arch::kLineBytes * pool.channels / pool.dram; }
+
 // Lines fall on the channels of memory at random: where n wait at one on the mean, about sqrt(n) more or fewer do, and
 // at the longest of m queues sqrt(2 ln m) times as many more. A stage of bulk requests waits for the last of its lines.
 // This times the root of the mean delay is by how much the last one is later.
@@ -65,8 +69,7 @@ double straggle_of(double lines, const FluidMachine& machine) {
   const FluidMachine::Pool& pool = machine.pools.front();
   const double queues = std::min(lines, pool.channels);
   if (queues <= 1) return 0;
-  const double line = arch::kLineBytes * pool.channels / pool.dram;  // cycles that one takes its channel
-  return std::sqrt(2 * std::log(queues) * line);
+  return std::sqrt(2 * std::log(queues) * line_cycles(pool));
 }
 
 // Cycles that a read takes with nobody else under way.
@@ -111,12 +114,21 @@ void find_waits(const Demand& demand, const FluidMachine& machine, double bus, C
   work.trips = std::max(1.0, read / demand.in_flight);
   work.begins = machine.begin_trips * (bulk ? 2 : 1);  // descriptors as well
   // While one stage is used, the others come.
-  const double use = work.floor / (work.trips * stages);
-  work.slack = std::max(0.0, (stages - 1) * use - latency);
+  work.ahead = (stages - 1) / (work.trips * stages);
+  work.lead = work.ahead * work.floor - latency;
   if (bulk && work.fetches) work.straggle = straggle_of(lines, machine);
 }
 
 }  // namespace
+
+// Where n lines wait at a channel on the mean, about sqrt(n) more or fewer do. And a channel that is refreshed at
+// regular times stands still once more, or once less, within a wait that is no multiple of these.
+double FluidMachine::variance(std::uint32_t gpc, double delay) const {
+  const double lines = delay * line_cycles(pools[gpcs[gpc].pool]);
+  const double times = refresh > 0 ? delay * refreshing / refresh : 0;
+  const double once = times - std::floor(times);
+  return lines + once * (1 - once) * refresh * refresh;
+}
 
 CtaWork work_of(const Demand& demand, const FluidMachine& machine) {
   CtaWork work;
@@ -152,6 +164,7 @@ CtaWork work_of(const Demand& demand, const FluidMachine& machine) {
   take(Resource::sm_write, up, machine.sm_write, "l2_write");
 
   work.floor = std::max(1.0, demand.floor_ns * machine.cycles_per_ns);
+  work.accesses = demand.accesses;
   find_waits(demand, machine, bus, work);
   const std::array<double, kPlaces> places{machine.requests, machine.bulk_requests};
   double longest = work.floor;
@@ -168,6 +181,39 @@ CtaWork work_of(const Demand& demand, const FluidMachine& machine) {
   const std::array<double, kWides> bytes{down, up, read, write, bus};
   for (std::size_t i = 0; i < kWides; ++i) work.flow[i] = bytes[i] * work.pace;
   return work;
+}
+
+bool alike(const Demand& demand, const FluidMachine& one, const FluidMachine& other) {
+  const CtaWork work = work_of(demand, one);
+  const CtaWork its = work_of(demand, other);
+  const auto all = [](const CtaWork& w) {
+    return std::tie(w.load, w.flow, w.pace, w.limit, w.floor, w.trips, w.begins, w.lead, w.ahead, w.accesses, w.reads,
+                    w.fetches, w.buffered, w.straggle);
+  };
+  if (all(work) != all(its) || one.gpc_of != other.gpc_of) return false;
+  const std::array<double, kPlaces> places{one.requests, one.bulk_requests};
+  const std::array<double, kPlaces> others{other.requests, other.bulk_requests};
+  for (std::size_t i = 0; i < kPlaces; ++i) {
+    const auto held = [i](const CtaWork& w) { return std::tie(w.held[i].empty, w.held[i].reads, w.held[i].writes); };
+    if (held(work) != held(its)) return false;
+    if (work.held[i].empty > 0 && (places[i] != others[i] || one.oldest_first != other.oldest_first)) return false;
+  }
+  for (std::size_t i = 0; i < kWides; ++i) {
+    if (work.flow[i] <= 0) continue;
+    if (one.memory_latency != other.memory_latency) return false;  // queues are searched from there
+    for (std::uint32_t gpc = 0; gpc < one.gpcs.size(); ++gpc) {
+      const auto wide = static_cast<Resource>(kFirstWide + i);
+      if (one.gpcs[gpc].pool != other.gpcs[gpc].pool || one.capacity(gpc, wide) != other.capacity(gpc, wide)) {
+        return false;
+      }
+      if (wide == Resource::dram &&
+          std::tie(one.pools[one.gpcs[gpc].pool].channels, one.refresh, one.refreshing) !=
+              std::tie(other.pools[other.gpcs[gpc].pool].channels, other.refresh, other.refreshing)) {
+        return false;
+      }
+    }
+  }
+  return true;
 }
 
 Waiting CtaWork::waiting(const Delays& delays) const {

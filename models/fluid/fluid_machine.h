@@ -83,6 +83,8 @@ struct FluidMachine {
   std::vector<std::uint32_t> gpc_of;  // by SM
 
   double capacity(std::uint32_t gpc, Resource wide) const;
+  // Of how long lines of the GPC's memory wait where they wait that long on the mean, in cycles x cycles.
+  double variance(std::uint32_t gpc, double delay) const;
 };
 
 // What queues in front of machine-wide resources add to the ways of requests, in cycles, by number of the resource.
@@ -104,10 +106,12 @@ struct CtaWork {
   double pace = 1;                     // parts of the CTA per cycle: one over the cycles that it takes
   std::uint8_t limit = 0;              // number of the resource that sets this pace; kResources: the floor
 
-  double floor = 1;   // cycles that it takes with nobody else under way and any units
-  double trips = 1;   // one after another, each for what it has in flight
-  double begins = 0;  // trips before these of the first CTAs on an SM: constants, descriptors
-  double slack = 0;   // cycles by which a trip may be later at no cost
+  double floor = 1;     // cycles that it takes with nobody else under way and any units
+  double trips = 1;     // one after another, each for what it has in flight
+  double begins = 0;    // trips before these of the first CTAs on an SM: constants, descriptors
+  double lead = 0;      // cycles by which a trip may be later at no cost; negative: it is late as it is
+  double ahead = 0;     // of what is used meanwhile, the part that one of its trips spares
+  double accesses = 0;  // instructions of a warp on memory, one after another
   bool reads = false;
   bool fetches = false;  // some of it from memory
   double buffered = 0;   // cycles of memory's queue that its writes do not wait for; negative: it writes nothing there
@@ -122,12 +126,19 @@ struct CtaWork {
   std::array<Held, kPlaces> held{};
 
   Waiting waiting(const Delays& delays) const;
-  // Cycles that it takes if only answers make it wait.
-  double cycles(const Waiting& waiting) const {
-    return floor + trips * std::max(0.0, (reads ? waiting.read : waiting.write) - slack);
+  // Cycles that it takes if only answers make it wait, and the load-store unit each of its accesses for `gate` cycles.
+  // What takes longer to use leaves more time for what comes meanwhile.
+  double cycles(const Waiting& waiting, double gate = 0) const {
+    const double longer = accesses * gate;
+    const double slack = std::max(0.0, lead + ahead * longer);
+    return floor + longer + trips * std::max(0.0, (reads ? waiting.read : waiting.write) - slack);
   }
 };
 // Throws InputError for a demand of something that the machine does not have.
 CtaWork work_of(const arch::Demand& demand, const FluidMachine& machine);
+
+// True if no CTA with that demand can tell the machines apart, alone or beside others: all that the model reads of them
+// for it is the same. Throws as work_of() does.
+bool alike(const arch::Demand& demand, const FluidMachine& one, const FluidMachine& other);
 
 }  // namespace heddle::fluid

@@ -9,6 +9,7 @@
 namespace heddle::fluid {
 namespace {
 
+constexpr double kPi = 3.141592653589793;
 constexpr double kRounding = 1e-9;  // of sums of flows, as a part of the capacity
 constexpr int kSteps = 200;         // to find one delay: bisection alone would take 60
 constexpr int kRounds = 200;        // over all delays, each of which changes what the others have to be
@@ -27,6 +28,14 @@ std::uint8_t longest(const CtaWork& work, const Delays& delays) {
     found = i;
   }
   return static_cast<std::uint8_t>(kFirstWide + found);
+}
+
+// Bytes in places of one kind, by so many CTAs at their pace.
+double held(const CtaWork& work, double ctas, std::size_t i, const Delays& delays) {
+  const CtaWork::Held& its = work.held[i];
+  if (its.empty <= 0) return 0;
+  const Waiting waiting = work.waiting(delays);
+  return (its.empty + its.reads * waiting.read + its.writes * waiting.write) * work.pace * ctas;
 }
 
 }  // namespace
@@ -102,9 +111,30 @@ bool WideShares::is_astray() const {
   });
 }
 
-// A longer queue in one place lets less come to the others: so they are gone through again until nothing changes.
+// How long accesses wait follows from what flows while they do not: with what follows from that the delays are found
+// once more. So neither depends on what was before.
 void WideShares::solve() {
   ++solves_;
+  if (has_gates_) forget_levels();
+  has_gates_ = false;
+  find_delays();
+  if (std::any_of(works_.begin(), works_.end(), [](const CtaWork& work) { return work.accesses > 0; })) {
+    for (const std::vector<std::uint32_t>& active : active_) {
+      for (const std::uint32_t number : active) {
+        Group& group = current(number);
+        group.gate = gate_of(group, delays_[group.gpc]);
+        group.gated = solves_;
+      }
+    }
+    has_gates_ = true;
+    forget_levels();
+    find_delays();
+  }
+  sum_flows();
+}
+
+// A longer queue in one place lets less come to the others: so they are gone through again until nothing changes.
+void WideShares::find_delays() {
   // No queue where none is needed: a longer one could hold itself up, by whom it sets free.
   for (Wide& wide : wides_) {
     const double before = wide.delay;
@@ -115,7 +145,11 @@ void WideShares::solve() {
     for (std::size_t i = wides_.size(); i-- > 0;) changed |= balance(wides_[i]);  // those of all SMs first
     if (!changed) break;
   }
-  sum_flows();
+}
+
+void WideShares::forget_levels() {
+  ++epoch_;
+  std::fill(epochs_.begin(), epochs_.end(), epoch_);
 }
 
 double WideShares::use(std::uint32_t gpc, Resource wide) const {
@@ -133,9 +167,10 @@ void WideShares::reset() {
     }
     active.clear();
   }
+  for (Group& group : groups_) group.gated = 0;
   solves_ = 0;
-  ++epoch_;
-  std::fill(epochs_.begin(), epochs_.end(), epoch_);
+  has_gates_ = false;
+  forget_levels();
 }
 
 WideShares::Group& WideShares::current(std::uint32_t number) {
@@ -147,14 +182,12 @@ WideShares::Group& WideShares::current(std::uint32_t number) {
 void WideShares::set_levels(Group& group) {
   const SmMixes::Lanes& lanes = mixes_.lanes(group.mix);
   const Delays& delays = delays_[group.gpc];
-  group.levels.resize(lanes.size());
-  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-    const CtaWork& work = works_[lanes[lane].kernel];
-    const double longer = work.cycles(work.waiting(delays)) * work.pace;
-    group.levels[lane] = longer > 1 ? Level{1 / longer, longest(work, delays)} : Level{1, work.limit};
+  set_parts(lanes, delays, 0, group.levels);
+  if (has_gates_ && group.gated != solves_) {
+    group.gate = gate_of(group, delays);
+    group.gated = solves_;
   }
-  fill(lanes, works_, group.levels);
-  limit_by_places(lanes, delays, group.levels);
+  if (has_gates_ && group.gate > 0) set_parts(lanes, delays, group.gate, group.levels);
   group.flows = {};
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     const double pace = lanes[lane].ctas * group.levels[lane].part;
@@ -163,25 +196,65 @@ void WideShares::set_levels(Group& group) {
   group.epoch = epochs_[group.gpc];
 }
 
+void WideShares::set_parts(const SmMixes::Lanes& lanes, const Delays& delays, double gate,
+                           std::vector<Level>& levels) const {
+  levels.resize(lanes.size());
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    const CtaWork& work = works_[lanes[lane].kernel];
+    const Waiting waiting = work.waiting(delays);
+    const double longer = work.cycles(waiting, gate) * work.pace;
+    const bool at_gate = work.accesses * gate > work.cycles(waiting) - work.floor;
+    const std::uint8_t limit = at_gate ? static_cast<std::uint8_t>(kLocals) : longest(work, delays);
+    levels[lane] = longer > 1 ? Level{1 / longer, limit} : Level{1, work.limit};
+  }
+  fill(lanes, works_, levels);
+  limit_by_places(lanes, delays, levels);
+}
+
+// While all places of the SM are taken, its load-store unit takes no instruction at all. Places are taken in turn: one
+// is free again when the request that had it before, as many requests ago as there are places, has been answered, and
+// an access waits for the time by which that answer takes longer than as many requests take to leave. On the mean it
+// does not, or fewer would leave; but answers differ. This is the mean of what a normal distribution has beyond that
+// time, for those that wait longest: reads, or writes.
+double WideShares::gate_of(const Group& group, const Delays& delays) const {
+  const SmMixes::Lanes& lanes = mixes_.lanes(group.mix);
+  double accesses = 0;
+  double rate = 0;    // bytes per cycle that take places
+  double memory = 0;  // of these, those that wait for memory
+  double answer = 0;  // cycles until the slowest of these are answered
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    const CtaWork& work = works_[lanes[lane].kernel];
+    const double pace = work.pace * lanes[lane].ctas * group.levels[lane].part;
+    accesses += work.accesses;
+    rate += pace * (work.held[0].reads + work.held[0].writes);
+    memory += pace * ((work.fetches ? work.held[0].reads : 0) + (work.buffered >= 0 ? work.held[0].writes : 0));
+    const Waiting waiting = work.waiting(delays);
+    const double latency = work.fetches ? machine_.memory_latency : machine_.l2_latency;
+    if (work.held[0].reads > 0) answer = std::max(answer, latency + waiting.read);
+    if (work.held[0].writes > 0) answer = std::max(answer, machine_.write_latency + waiting.write);
+  }
+  if (accesses <= 0 || memory <= 0) return 0;
+  const double delay = delays[wide_of(Resource::dram)];
+  const double spread = std::sqrt(machine_.variance(group.gpc, delay) * memory / rate);
+  if (spread <= 0) return 0;
+  const double spare = std::max(0.0, machine_.requests / rate - answer) / spread;
+  const double density = std::exp(-spare * spare / 2) / std::sqrt(2 * kPi);
+  const double beyond = std::erfc(spare / std::sqrt(2.0)) / 2;
+  return spread * std::max(0.0, density - spare * beyond);
+}
+
 // A request holds its place until it is answered. Where the warps of older CTAs go first, the younger ones have what is
 // left; otherwise all are slowed alike.
 void WideShares::limit_by_places(const SmMixes::Lanes& lanes, const Delays& delays, std::vector<Level>& levels) const {
   const std::array<double, kPlaces> places{machine_.requests, machine_.bulk_requests};
-  const auto held = [&](std::size_t lane, std::size_t i) {
-    const CtaWork& work = works_[lanes[lane].kernel];
-    const CtaWork::Held& its = work.held[i];
-    if (its.empty <= 0) return 0.0;
-    const Waiting waiting = work.waiting(delays);
-    const double all = its.empty + its.reads * waiting.read + its.writes * waiting.write;
-    return all * work.pace * lanes[lane].ctas;
-  };
   for (std::size_t i = 0; i < kPlaces; ++i) {
     double all = 0;
-    for (std::size_t lane = 0; lane < lanes.size(); ++lane) all += held(lane, i) * levels[lane].part;
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane)
+      all += held(works_[lanes[lane].kernel], lanes[lane].ctas, i, delays) * levels[lane].part;
     if (all <= places[i]) continue;
     double room = places[i];
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-      const double its = held(lane, i);
+      const double its = held(works_[lanes[lane].kernel], lanes[lane].ctas, i, delays);
       if (its <= 0) continue;
       const double most = machine_.oldest_first ? room / its : levels[lane].part * places[i] / all;
       if (most < levels[lane].part) levels[lane] = {most, static_cast<std::uint8_t>(kLocals + i)};

@@ -45,6 +45,8 @@ class WideShares {
     std::uint32_t sms = 0;
     std::uint32_t place = kNone;  // in active_
     std::uint64_t epoch = 0;      // of its levels
+    double gate = 0;              // cycles that an access waits for its load-store unit
+    std::uint64_t gated = 0;      // number of the solution that this is of
     std::vector<Level> levels;
     Flows flows{};  // of one SM
   };
@@ -68,7 +70,11 @@ class WideShares {
   }
   Group& current(std::uint32_t group);
   void set_levels(Group& group);
+  void find_delays();
+  void forget_levels();
+  void set_parts(const SmMixes::Lanes& lanes, const Delays& delays, double gate, std::vector<Level>& levels) const;
   void limit_by_places(const SmMixes::Lanes& lanes, const Delays& delays, std::vector<Level>& levels) const;
+  double gate_of(const Group& group, const Delays& delays) const;
   void add(const Group& group, double sms);
   void sum_flows();
   void set_delay(Wide& wide, double delay);
@@ -89,6 +95,7 @@ class WideShares {
   std::vector<std::vector<std::uint32_t>> active_;  // by GPC: groups that have SMs
   std::uint64_t epoch_ = 1;
   std::uint64_t solves_ = 0;
+  bool has_gates_ = false;  // levels are with what accesses wait
 };
 
 }  // namespace heddle::fluid

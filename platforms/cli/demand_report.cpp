@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <string_view>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "arch/demand.h"
+#include "cli/stat_sums.h"
 #include "common/error.h"
 #include "demand/sources.h"
 #include "fluid/fluid_machine.h"
 #include "replay/csv_field.h"
+#include "replay/idle_parameters.h"
 
 namespace heddle::cli {
 namespace {
@@ -19,27 +21,24 @@ namespace {
 using arch::DemandUnit;
 using Lines = std::vector<std::pair<std::string, std::string>>;
 
-// What stands for a peak of the machine in the parameters, by the beginning of their paths. Later ones are within
-// earlier ones.
+// What the machine has a peak of, and which demands ask for it.
 struct Peak {
-  std::string_view name;
-  std::string_view parameters;
+  const char* name;
   std::vector<DemandUnit> units;
 };
 
 const std::vector<Peak>& peaks() {
   static const std::vector<Peak> kPeaks = {
-      {"memory", "gpu.hbm.", {DemandUnit::dram_read, DemandUnit::dram_write}},
-      {"L2", "gpu.l2.", {DemandUnit::l2_read, DemandUnit::l2_write}},
-      {"crossbar", "gpu.xbar.", {DemandUnit::l2_read, DemandUnit::l2_write}},
-      {"shared memory", "gpu.sm.memory.", {DemandUnit::shared, DemandUnit::l2_read}},
+      {"memory", {DemandUnit::dram_read, DemandUnit::dram_write}},
+      {"L2", {DemandUnit::l2_read, DemandUnit::l2_write}},
+      {"crossbar", {DemandUnit::l2_read, DemandUnit::l2_write}},
+      {"shared memory", {DemandUnit::shared, DemandUnit::l2_read}},
       {"tensor cores",
-       "gpu.sm.issue.tensor",
        {DemandUnit::tensor_f16, DemandUnit::tensor_tf32, DemandUnit::tensor_f8, DemandUnit::tensor_f64}},
-      {"fp32 units", "gpu.sm.issue.fp32.", {DemandUnit::fp32}},
-      {"fp64 units", "gpu.sm.issue.fp64.", {DemandUnit::fp64}},
-      {"integer units", "gpu.sm.issue.int32.", {DemandUnit::int32}},
-      {"special-function units", "gpu.sm.issue.sfu.", {DemandUnit::sfu}},
+      {"fp32 units", {DemandUnit::fp32}},
+      {"fp64 units", {DemandUnit::fp64}},
+      {"integer units", {DemandUnit::int32}},
+      {"special-function units", {DemandUnit::sfu}},
   };
   return kPeaks;
 }
@@ -74,6 +73,41 @@ void add_sources(const replay::RecordedDemands& demands, const std::string& pref
   lines.emplace_back("  kernels that ask for", leans.empty() ? "nothing" : leans);
 }
 
+constexpr std::size_t kMostNamed = 12;
+
+std::string names_of(const std::vector<std::string>& paths) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(paths.size(), kMostNamed); ++i) text += (i == 0 ? "" : ", ") + paths[i];
+  if (paths.size() > kMostNamed) text += fmt::format(" and {} others", count_text(paths.size() - kMostNamed));
+  return text;
+}
+
+// Copies by engines, and CTAs whose state is saved, go to memory whatever kernels demand.
+bool moves_data(const StatSums& sums) { return sums.sms("requests") + sums.one("copy.copies") + sums.one("copy.fills") > 0; }
+
+void add_idle(const RunOutcome& outcome, std::size_t gpu, const std::string& prefix, Lines& lines) {
+  const Machine& machine = outcome.machines->gpus[gpu];
+  const StatSums sums(outcome, gpu);
+  if (!machine.changed || moves_data(sums)) return;
+  std::vector<const arch::Demand*> demands;
+  std::set<const arch::Demand*> seen;
+  for (const workload::Op& op : outcome.workloads[gpu]->ops) {
+    const arch::Demand* demand = op.kernel.demand.get();
+    if (demand != nullptr && seen.insert(demand).second) demands.push_back(demand);
+  }
+  const replay::IdleParameters idle = replay::idle_parameters(machine.recorded, machine.params, demands);
+  const std::string why = outcome.demands.empty()
+                              ? ": CTAs run for fitted durations (--fit demand lets them share units "
+                                "and bandwidths)"
+                              : ": no kernel of the recording is known to ask for it";
+  if (!idle.paths.empty()) lines.emplace_back(prefix + "cannot matter", names_of(idle.paths) + why);
+  if (idle.front_end.empty()) return;
+  const double accesses = sums.slices("requests");
+  const std::string but =
+      accesses > 0 ? fmt::format("; but {} accesses of the front end itself go there", with_commas(accesses)) : "";
+  lines.emplace_back(prefix + "cannot matter", names_of(idle.front_end) + why + but);
+}
+
 }  // namespace
 
 Lines demand_lines(const RunOutcome& outcome, std::size_t gpu) {
@@ -83,26 +117,7 @@ Lines demand_lines(const RunOutcome& outcome, std::size_t gpu) {
   const std::string prefix = outcome.machines->gpus.size() > 1 ? machine.instance + " " : "";
   const replay::RecordedDemands* demands = outcome.demands.empty() ? nullptr : outcome.demands[gpu];
   if (demands != nullptr) add_sources(*demands, prefix, lines);
-  std::string idle;
-  for (const ParamEntry& entry : machine.entries) {
-    if (entry.origin.kind != Origin::Kind::file && entry.origin.kind != Origin::Kind::command_line) continue;
-    for (const Peak& peak : peaks()) {
-      // "gpu.hbm.pin_rate", or that of one instance: "gpu0.hbm.pin_rate".
-      const std::size_t dot = entry.path.find('.');
-      if (dot == std::string::npos ||
-          ("gpu" + entry.path.substr(dot)).compare(0, peak.parameters.size(), peak.parameters) != 0) {
-        continue;
-      }
-      if (kernels_with(demands, peak) == 0) idle += (idle.empty() ? "" : ", ") + entry.path;
-    }
-  }
-  if (!idle.empty()) {
-    lines.emplace_back(
-        prefix + "cannot matter",
-        idle + (demands == nullptr ? ": CTAs run for fitted durations (--fit demand lets them share units "
-                                     "and bandwidths)"
-                                   : ": no kernel of the recording is known to ask for it"));
-  }
+  add_idle(outcome, gpu, prefix, lines);
   return lines;
 }
 

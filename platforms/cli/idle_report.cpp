@@ -126,9 +126,9 @@ std::string idle_line(const RunOutcome& outcome, std::size_t gpu) {
   const auto all = outcome.stats[outcome.machines->gpus[gpu].instance + ".sm_cycles"]["value"].get<std::uint64_t>();
   if (idle == 0 || all == 0) return {};
   constexpr std::size_t kTold = 3;
-  std::string line = fmt::format("{} of the time of all SMs; of that ", percent_text(idle_percent(idle, all) / 100, 1));
+  std::string line = fmt::format("{} of the time of all SMs, of that ", percent_text(idle_percent(idle, all) / 100, 1));
   for (std::size_t i = 0; i < std::min(parts.size(), kTold); ++i) {
-    line += fmt::format("{}{} {}", i == 0 ? "" : ", ", parts[i].row->title,
+    line += fmt::format("{}{} {}", i == 0 ? "" : "; ", parts[i].row->title,
                         percent_text(idle_percent(parts[i].cycles, idle) / 100, 1));
   }
   return line;

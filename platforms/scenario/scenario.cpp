@@ -362,6 +362,7 @@ std::shared_ptr<const arch::Demand> read_demand(const MapReader& kernel, const s
     demand.stages = map.number<double>("stages", {Unit::count, 1, 1024});
     if (!map.has("in_flight")) map.fail("stages", "they are parts of in_flight, which is not given");
   }
+  demand.accesses = read("accesses", false);
   if (map.has("floor")) {
     demand.floor_ns =
         map.number<double>("floor", {Unit::ns, 0, static_cast<double>(kMaxScenarioTime)}, BareNumber::refused);

@@ -166,6 +166,11 @@ const MapSpec& demand_spec() {
           {"stages", false, kNumber,
            "parts of in_flight: one is asked for when one has been used, while the others are there or come; default 1",
            at_least(1)},
+          {"accesses", false, kNumber,
+           "instructions on memory of any kind that each of its warps issues one after another; default 0: they wait "
+           "for "
+           "no other warp's",
+           at_least(0)},
           {"l2_write", false, kNumber | kQuantity, "bytes that go to the L2", kAmount},
           {"dram_read", false, kNumber | kQuantity, "of l2_read, bytes that the L2 fetches from memory", kAmount},
           {"dram_write", false, kNumber | kQuantity, "of l2_write, bytes that the L2 writes to memory", kAmount},

@@ -71,6 +71,57 @@ TEST_CASE("a what-if says what it leans on, and what cannot matter", "[cli]") {
   CHECK(contains(without.out, "gpu.hbm.pin_rate: CTAs run for fitted durations (--fit demand lets them share"));
 }
 
+TEST_CASE("a parameter that nothing of a replay reads is named, and changes nothing", "[cli][FLU-10]") {
+  const TempDir dir;
+  dir.write("t.json", recording());
+  const auto named = [](const Finished& run) {
+    std::string all;
+    for (std::size_t at = run.out.find("cannot matter"); at != std::string::npos;
+         at = run.out.find("cannot matter", at + 1)) {
+      all += run.out.substr(at, run.out.find('\n', at) - at) + "\n";
+    }
+    return all;
+  };
+  const std::vector<std::string> base = {"run", "t.json", "--fit", "demand"};
+  const auto times = [&](const std::string& out) {
+    const Results results(dir.file(out));
+    return std::make_pair(kernel_us(results, 0), kernel_us(results, 1));
+  };
+  const auto run = [&](std::vector<std::string> more, const std::string& out) {
+    std::vector<std::string> all = base;
+    all.insert(all.end(), more.begin(), more.end());
+    all.insert(all.end(), {"--out", out});
+    const Finished done = heddle_in(dir, all);
+    INFO(done.out << done.err);
+    REQUIRE(done.status == 0);
+    return done;
+  };
+  run({}, "as_recorded");
+  // Of the SMs' memory some parameters are for programs alone, and one is on the way of each demand: the beginnings of
+  // their paths are the same.
+  for (const char* idle : {"gpu.sm.memory.pc_fifo=4", "gpu.sm.memory.l1_ways=4", "gpu.sm.issue.tensor_queue=3",
+                           "gpu.sm.issue.fp32.latency=9"}) {
+    INFO(idle);
+    const std::string set = idle;
+    CHECK(contains(named(run({"--set", set}, "idle")), set.substr(0, set.find('='))));
+    CHECK(times("idle") == times("as_recorded"));
+  }
+  for (const char* read : {"gpu.sm.memory.requests=16", "gpu.sm.memory.l1_latency=400", "gpu.hbm.pin_rate=1",
+                           "gpu.xbar.l1_read_bandwidth=2", "gpu.sm.start_cycles=4000"}) {
+    INFO(read);
+    const std::string set = read;
+    CHECK_FALSE(contains(named(run({"--set", set}, "read")), set.substr(0, set.find('='))));
+    CHECK(times("read") != times("as_recorded"));
+  }
+  // What was set to what it is, or to more than any demand sees, is no change of the machine that is read.
+  CHECK(named(run({"--set", "gpu.sm.memory.pc_fifo=8"}, "same")).empty());
+  // Another machine: what its preset changes and no kernel asks for.
+  const std::string h20 = named(run({"--gpu", "h20"}, "h20"));
+  INFO(h20);
+  CHECK(contains(h20, "gpu.sm.issue.tensor_flops"));
+  CHECK_FALSE(contains(h20, "gpu.shape"));
+}
+
 TEST_CASE("what a profiler counted comes before what operators say", "[cli]") {
   const TempDir dir;
   dir.write("t.json", recording());

@@ -23,7 +23,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 // That take long: a run of them is a matter of minutes here and there.
-const std::set<std::string> kLong = {"tma_gemm_4096", "gemm_1024", "matmul_groups", "nested_sort", "all_reduce"};
+const std::set<std::string> kLong = {"tma_gemm_4096", "gemm_1024",     "matmul_groups",
+                                     "nested_sort",   "all_reduce",    "cluster_spread",
+                                     "one_at_a_time", "raster_orders", "tma_copy_compare"};
 
 std::string scenarios() { return std::string(HEDDLE_SOURCE_DIR) + "/scenarios"; }
 
@@ -130,7 +132,10 @@ TEST_CASE("the page, the summary and the statistics tell the same of idle SMs", 
                "heddle: 1\n"
                "kernels:\n"
                "  - {name: small, grid: 40, block: 256, cycles: 5000}\n"
-               "  - {name: pairs, grid: 264, block: 1024, cluster: 2, cycles: 3000}\n");
+               "  - {name: pairs, grid: 264, block: 1024, cluster: 2, cycles: 3000}\n"
+               "submit:\n"
+               "  - {kernel: small, stream: a}\n"
+               "  - {kernel: pairs, stream: b}\n");
   const Finished run = heddle_in(folder, {"run", "s.yaml", "--out", "out", "--dump", "ctas"});
   CAPTURE(run.out, run.err);
   REQUIRE(run.status == 0);

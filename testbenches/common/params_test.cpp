@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/params_fixture.h"
+#include "common/yaml_util.h"
 
 namespace common_params_test {
 
@@ -145,7 +146,7 @@ TEST_CASE("merge keys bring what a map lacks", "[common][params]") {
     }
     return "accepted";
   };
-  CHECK_THAT(error("a: 1\nb: {<<: 3}\n"), Contains("my.yaml:2:8: << wants a map, found \"3\""));
+  CHECK_THAT(error("a: 1\nb: {<<: 3}\n"), Contains("my.yaml:2:9: << wants a map, found \"3\""));
   CHECK_THAT(error("b: {<<: [{x: 1}, 3]}\n"), Contains("<< wants a map"));
   CHECK_THAT(error("a: &a {<<: *a}\n"), Contains("contains itself"));
 }

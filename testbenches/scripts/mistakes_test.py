@@ -6,15 +6,17 @@ import concurrent.futures
 import gzip
 import json
 import os
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("HEDDLE_PROGRAM", ROOT / "build/release/heddle"))
 LIMIT = 60  # seconds that a row may take
-LEAST_ROWS = 150
+LEAST_ROWS = 250
 
 HEAD = "heddle: 1\ngpu: small\n"
 KERNEL = "kernels:\n  - {name: k, grid: 4, block: 64, cycles: 100}\n"
@@ -433,12 +435,36 @@ class MistakesTest(unittest.TestCase):
                        "expect:\n  - {stat: gpu0.cwd.ctas_launched, equals: 16}\n")
         self.assertEqual(wrong("merge keys", {"s.yaml": text}, ["run", "s.yaml", "--out", "out"], 0, ["16"]), [])
 
+    def test_output_that_cannot_be_written_is_no_success(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([PROGRAM, "show", "presets"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("standard output could not be written", done.stderr)
+
+    def test_an_interruption_has_a_status_and_partial_results(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "s.yaml").write_text(kernel("grid: [2147483647, 65535, 65535], block: 64, cycles: 100000"), encoding="utf-8")
+            for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+                out = folder / f"out{status}"
+                with subprocess.Popen([PROGRAM, "run", folder / "s.yaml", "--out", out], stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.PIPE, text=True) as process:
+                    for _ in range(20 * LIMIT):
+                        if (out / "host.json").is_file():
+                            break
+                        time.sleep(0.05)
+                    process.send_signal(number)
+                    errors = process.communicate(timeout=LIMIT)[1]
+                self.assertEqual(process.returncode, status, errors)
+                self.assertIn("partial: stopped by ", errors)
+                self.assertTrue(json.loads((out / "stats.json").read_text(encoding="utf-8"))["partial"])
+
     def test_occupancy_names_all_that_bind(self):
-        both = "threads 2 on an SM, limited by"
         done = subprocess.run([PROGRAM, "occupancy", "--threads", "1024", "--registers", "32", "--shared", "100 KiB"],
                               capture_output=True, text=True, check=True)
-        self.assertIn(" and ", done.stdout.splitlines()[1], both)
-        self.assertIn("shared memory", done.stdout.splitlines()[1])
+        (line,) = [line for line in done.stdout.splitlines() if "limited by" in line]
+        for resource in ("threads", "registers", "shared memory", " and "):
+            self.assertIn(resource, line.partition("limited by")[2])
 
 
 if __name__ == "__main__":
