@@ -15,7 +15,7 @@ namespace heddle {
 namespace {
 
 constexpr Picoseconds kFirstGap = 1'000'000;
-constexpr Picoseconds kLastGap = Picoseconds{1} << 62U;
+constexpr Picoseconds kLastGap = Picoseconds{1} << 62U;  // longer than any run
 // Beyond this gap, kernels are so many that their names are not kept apart any more.
 constexpr Picoseconds kNamedGap = 64 * kFirstGap;
 constexpr std::size_t kBins = 2048;
@@ -29,7 +29,7 @@ constexpr std::uint32_t kSeveral = 0;
 constexpr std::uint32_t kCount = 1;
 constexpr std::uint32_t kBusy = 2;
 
-void put(std::string& out, std::uint64_t value) {
+void put_number(std::string& out, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7U) out.push_back(static_cast<char>(value | 0x80U));
   out.push_back(static_cast<char>(value));
 }
@@ -147,7 +147,7 @@ TrackId Timeline::detail_track(const std::string& group, const std::string& line
 void Timeline::slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name, TimelineArgs args) {
   HEDDLE_CHECK(begin <= end, "a slice of the timeline ends before it begins");
   Track& its = at(track);
-  if (!its.wanted || !in_time(begin, end)) return;
+  if (!its.wanted || !filter_.shows(begin, end)) return;
   // Details within a slice of their line go with it.
   const bool enclosed = its.detail && its.last_end > its.last_begin && its.last_begin <= begin && end <= its.last_end;
   if (!enclosed) {
@@ -166,7 +166,7 @@ void Timeline::slice(TrackId track, Picoseconds begin, Picoseconds end, std::str
   }
   TimelineSlice slice{begin, end, number_of(name), {}};
   for (const auto& [key, value] : args) slice.args.emplace_back(number_of(key), value);
-  pack(its, slice);
+  its.packed.put(slice);
   last_ = std::max(last_, end);
 }
 
@@ -178,7 +178,7 @@ TrackId Timeline::values_track(TrackId track, std::string_view name) {
 
 void Timeline::counter(TrackId track, Picoseconds when, std::string_view name, double value) {
   HEDDLE_CHECK(std::isfinite(value), "a counter of the timeline is not a number");
-  if (!at(track).wanted || !in_time(when, when)) return;
+  if (!at(track).wanted || !filter_.shows(when, when)) return;
   if (most_ == 0) {
     ++thinned_;
     return;
@@ -187,39 +187,43 @@ void Timeline::counter(TrackId track, Picoseconds when, std::string_view name, d
   ++details_;
   Track& its = at(values_track(track, name));
   its.values = true;
-  put(its.packed, when - its.packed_at);
-  its.packed_at = when;
-  its.packed.append(reinterpret_cast<const char*>(&value), sizeof value);
-  ++its.events;
+  its.packed.put(when, value);
   last_ = std::max(last_, when);
 }
 
 void Timeline::flow(const TimelineMark& cause, const TimelineMark& effect) {
   for (const TimelineMark& mark : {cause, effect}) {
     const Track& its = at(mark.track);
-    if (its.detail || !its.wanted || !in_time(mark.begin, mark.end)) return;
+    if (its.detail || !its.wanted || !filter_.shows(mark.begin, mark.end)) return;
   }
   arrows_.push_back({cause, effect});
 }
 
-void Timeline::pack(Track& track, const TimelineSlice& slice) {
-  put(track.packed, slice.name);
-  put(track.packed, folded(slice.begin - track.packed_at));
-  put(track.packed, slice.end - slice.begin);
-  put(track.packed, slice.args.size());
+void Timeline::Packed::put(const TimelineSlice& slice) {
+  put_number(bytes_, slice.name);
+  put_number(bytes_, folded(slice.begin - at_));
+  put_number(bytes_, slice.end - slice.begin);
+  put_number(bytes_, slice.args.size());
   for (const auto& [key, value] : slice.args) {
-    put(track.packed, key);
-    put(track.packed, folded(static_cast<std::uint64_t>(value)));
+    put_number(bytes_, key);
+    put_number(bytes_, folded(static_cast<std::uint64_t>(value)));
   }
-  track.packed_at = slice.begin;
-  ++track.events;
+  at_ = slice.begin;
+  ++count_;
 }
 
-std::vector<TimelineSlice> Timeline::unpack(const Track& track) {
+void Timeline::Packed::put(Picoseconds when, double value) {
+  put_number(bytes_, when - at_);
+  bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  at_ = when;
+  ++count_;
+}
+
+std::vector<TimelineSlice> Timeline::Packed::slices() const {
   std::vector<TimelineSlice> slices;
-  slices.reserve(track.events);
+  slices.reserve(count_);
   Picoseconds at = 0;
-  for (Unpacker from(track.packed); !from.done();) {
+  for (Unpacker from(bytes_); !from.done();) {
     TimelineSlice& slice = slices.emplace_back();
     slice.name = static_cast<std::uint32_t>(from.number());
     at += unfolded(from.number());
@@ -235,15 +239,39 @@ std::vector<TimelineSlice> Timeline::unpack(const Track& track) {
   return slices;
 }
 
-std::vector<std::pair<Picoseconds, double>> Timeline::unpack_values(const Track& track) {
+std::vector<std::pair<Picoseconds, double>> Timeline::Packed::values() const {
   std::vector<std::pair<Picoseconds, double>> values;
   Picoseconds at = 0;
-  for (Unpacker from(track.packed); !from.done();) {
+  for (Unpacker from(bytes_); !from.done();) {
     at += from.number();
     const double value = from.real();
     values.emplace_back(at, value);
   }
   std::stable_sort(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return values;
+}
+
+void Timeline::AtOnce::add(Picoseconds begin, Picoseconds end) {
+  for (; end / width_ >= kBins; width_ *= 2) {
+    for (std::size_t i = 0; i < bins_.size(); ++i) bins_[i / 2] = i % 2 == 0 ? bins_[i] : bins_[i / 2] + bins_[i];
+    bins_.resize((bins_.size() + 1) / 2);
+  }
+  if (end > begin && bins_.size() <= (end - 1) / width_) bins_.resize((end - 1) / width_ + 1);
+  for (Picoseconds at = begin; at < end;) {
+    const Picoseconds until = std::min(end, (at / width_ + 1) * width_);
+    bins_[at / width_] += until - at;
+    at = until;
+  }
+}
+
+std::vector<std::pair<Picoseconds, double>> Timeline::AtOnce::values() const {
+  std::vector<std::pair<Picoseconds, double>> values;
+  double before = 0;
+  for (std::size_t i = 0; i <= bins_.size(); ++i) {
+    const double value = i < bins_.size() ? static_cast<double>(bins_[i]) / static_cast<double>(width_) : 0;
+    if (value != before) values.emplace_back(i * width_, value);
+    before = value;
+  }
   return values;
 }
 
@@ -273,7 +301,7 @@ void Timeline::fold_all() {
     }
     for (Track& track : group) {
       merge(track.runs);
-      details_ += track.runs.size() + (track.values ? track.events : 0);
+      details_ += track.runs.size() + (track.values ? track.packed.size() : 0);
     }
   }
   merged_ = 0;
@@ -287,17 +315,14 @@ void Timeline::fold_all() {
 void Timeline::fold(Track& from, Track& into) {
   Picoseconds covered = 0;
   bool first = true;
-  for (const TimelineSlice& slice : unpack(from)) {
+  for (const TimelineSlice& slice : from.packed.slices()) {
     if (!first && slice.end <= covered && slice.begin < covered) continue;  // within one before it
     first = false;
     covered = std::max(covered, slice.end);
     into.runs.push_back({slice.begin, slice.end, slice.name, 1, slice.end - slice.begin});
-    if (into.at_once) count(into, slice.begin, slice.end);
+    if (into.at_once) into.merged.add(slice.begin, slice.end);
   }
-  from.packed.clear();
-  from.packed.shrink_to_fit();
-  from.packed_at = 0;
-  from.events = 0;
+  from.packed = {};
 }
 
 void Timeline::merge(std::vector<Run>& runs) const {
@@ -307,7 +332,9 @@ void Timeline::merge(std::vector<Run>& runs) const {
   for (const Run& run : runs) {
     const auto [at, fresh] = last.try_emplace(mixed_ ? kSeveral : run.name, kept);
     Run& before = runs[at->second];
-    if (fresh || run.begin > before.end + std::min(gap_, kLastGap - before.end)) {
+    // Kernels follow each other without end: those of several are merged where they begin in the same interval.
+    const bool joins = mixed_ ? run.begin / gap_ == before.begin / gap_ : run.begin <= before.end + gap_;
+    if (fresh || !joins) {
       at->second = kept;
       runs[kept++] = run;
       continue;
@@ -323,44 +350,14 @@ void Timeline::merge(std::vector<Run>& runs) const {
 
 // The last value of an interval stays.
 void Timeline::thin(Track& track) {
-  const std::vector<std::pair<Picoseconds, double>> values = unpack_values(track);
-  track.packed.clear();
-  track.packed_at = 0;
-  track.events = 0;
+  const std::vector<std::pair<Picoseconds, double>> values = track.packed.values();
+  track.packed = {};
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (i + 1 < values.size() && values[i].first / gap_ == values[i + 1].first / gap_) {
       ++thinned_;
       continue;
     }
-    put(track.packed, values[i].first - track.packed_at);
-    track.packed_at = values[i].first;
-    track.packed.append(reinterpret_cast<const char*>(&values[i].second), sizeof(double));
-    ++track.events;
-  }
-}
-
-void Timeline::widen(Picoseconds end) {
-  for (; end / bin_ >= kBins; bin_ *= 2) {
-    for (std::vector<Track>& group : groups_) {
-      for (Track& track : group) {
-        std::vector<Picoseconds>& bins = track.bins;
-        for (std::size_t i = 0; i < bins.size(); ++i) {
-          bins[i / 2] = i % 2 == 0 ? bins[i] : bins[i / 2] + bins[i];
-        }
-        bins.resize((bins.size() + 1) / 2);
-      }
-    }
-  }
-}
-
-void Timeline::count(Track& track, Picoseconds begin, Picoseconds end) {
-  if (end <= begin) return;
-  widen(end);
-  if (track.bins.size() <= (end - 1) / bin_) track.bins.resize((end - 1) / bin_ + 1);
-  for (Picoseconds at = begin; at < end;) {
-    const Picoseconds until = std::min(end, (at / bin_ + 1) * bin_);
-    track.bins[at / bin_] += until - at;
-    at = until;
+    track.packed.put(values[i].first, values[i].second);
   }
 }
 
@@ -370,10 +367,10 @@ std::string Timeline::lost() const {
     return fmt::format("the timeline has no details: {} slices and values are left out", merged_ + thinned_);
   }
   if (merged_ > 0) {
-    parts.push_back(
-        fmt::format("{} slices of CTAs and other details are merged, {} where they follow each other within "
-                    "{} us",
-                    merged_, mixed_ ? "of all kernels" : "by line and name", gap_ / kFirstGap));
+    parts.push_back(fmt::format(
+        "{} slices of CTAs and other details are merged, {} {} us", merged_,
+        mixed_ ? "whatever their names, in intervals of" : "by line and name where they follow each other within",
+        gap_ / kFirstGap));
   }
   if (thinned_ > 0) parts.push_back(fmt::format("{} values are thinned out", thinned_));
   if (parts.empty()) return {};
@@ -385,12 +382,12 @@ void Timeline::finish() {
   const std::string lost = this->lost();
   if (lost.empty()) return;
   const TrackId id = track("timeline", "notes");
-  pack(at(id), {0, last_, number_of(lost), {}});
+  at(id).packed.put(TimelineSlice{0, last_, number_of(lost), {}});
 }
 
 void Timeline::add_slices(std::vector<Line>& lines, TrackId track) const {
   const Track& its = at(track);
-  std::vector<std::vector<TimelineSlice>> lanes = laid(unpack(its), true);
+  std::vector<std::vector<TimelineSlice>> lanes = laid(its.packed.slices(), true);
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     lines.push_back({lane_name(its.name, lane), track, false, {}, std::move(lanes[lane])});
   }
@@ -410,15 +407,8 @@ void Timeline::add_runs(std::vector<Line>& lines, TrackId track) const {
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     lines.push_back({lane_name(its.name, lane), track, false, {}, std::move(lanes[lane])});
   }
-  if (its.bins.empty()) return;
-  Line at_once{its.name + " at once", track, true, {}, {}};
-  double before = 0;
-  for (std::size_t i = 0; i <= its.bins.size(); ++i) {
-    const double value = i < its.bins.size() ? static_cast<double>(its.bins[i]) / static_cast<double>(bin_) : 0;
-    if (value != before) at_once.samples.emplace_back(i * bin_, value);
-    before = value;
-  }
-  lines.push_back(std::move(at_once));
+  if (its.merged.empty()) return;
+  lines.push_back({its.name + " at once", track, true, its.merged.values(), {}});
 }
 
 std::vector<Timeline::Line> Timeline::lines(std::size_t group) const {
@@ -426,8 +416,8 @@ std::vector<Timeline::Line> Timeline::lines(std::size_t group) const {
   for (std::size_t i = 0; i < groups_[group].size(); ++i) {
     const Track& track = groups_[group][i];
     const TrackId id{static_cast<std::uint32_t>(group + 1), static_cast<std::uint32_t>(i + 1)};
-    if (track.values && track.events > 0) lines.push_back({track.name, id, true, unpack_values(track), {}});
-    if (!track.values && track.events > 0) add_slices(lines, id);
+    if (track.values && track.packed.size() > 0) lines.push_back({track.name, id, true, track.packed.values(), {}});
+    if (!track.values && track.packed.size() > 0) add_slices(lines, id);
     if (!track.runs.empty()) add_runs(lines, id);
   }
   return lines;

@@ -1,5 +1,5 @@
 // A timeline as it is recorded: packed in memory while the simulation runs, whole or at a level of detail that a viewer
-// opens, until it is written (common/timeline_file.h).
+// opens, until it is written to a file.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,7 @@ struct TimelineFilter {
   std::vector<std::string> lines;
   // The same of kernels' names, on lines where DetailLine::kernels is set.
   std::vector<std::string> kernels;
+  bool shows(Picoseconds begin, Picoseconds end) const { return end >= from && begin <= to; }
 };
 
 // True if `text` fits one of the patterns, or there are none.
@@ -81,6 +82,32 @@ class Timeline final : public TimelineSink {
   const std::vector<TimelineArrow>& arrows() const { return arrows_; }
 
  private:
+  // Slices or values of a line, in any order.
+  class Packed {
+   public:
+    void put(const TimelineSlice& slice);
+    void put(Picoseconds when, double value);
+    std::uint64_t size() const { return count_; }
+    // In order of time.
+    std::vector<TimelineSlice> slices() const;
+    std::vector<std::pair<Picoseconds, double>> values() const;
+
+   private:
+    std::string bytes_;
+    std::uint64_t count_ = 0;
+    Picoseconds at_ = 0;  // begin of the last one
+  };
+  // How many slices there were at the same time, as a mean over intervals that grow with the run.
+  class AtOnce {
+   public:
+    void add(Picoseconds begin, Picoseconds end);
+    bool empty() const { return bins_.empty(); }
+    std::vector<std::pair<Picoseconds, double>> values() const;
+
+   private:
+    Picoseconds width_ = 1U << 16U;
+    std::vector<Picoseconds> bins_;  // sum of what slices took of each
+  };
   struct Run {  // of merged slices
     Picoseconds begin = 0;
     Picoseconds end = 0;
@@ -96,32 +123,24 @@ class Timeline final : public TimelineSink {
     bool values = false;
     bool at_once = false;        // what it has merged is also shown as a number over time
     std::uint32_t into = 0;      // line of the group where merged slices lie
-    std::string packed;          // slices, or values
-    std::uint64_t events = 0;    // in `packed`
-    Picoseconds packed_at = 0;   // begin of the last one
+    Packed packed;               // slices, or values
     Picoseconds last_begin = 0;  // of the last slice that nothing encloses, and whether it is wanted
     Picoseconds last_end = 0;
     bool last_wanted = false;
-    std::vector<Run> runs;          // merged, in order of their begin
-    std::vector<Picoseconds> bins;  // sum of what merged slices took in each, of bin_ each
+    std::vector<Run> runs;  // merged, in order of their begin
+    AtOnce merged;          // if at_once
   };
 
   Track& at(TrackId track) { return groups_[track.group - 1][track.line - 1]; }
   const Track& at(TrackId track) const { return groups_[track.group - 1][track.line - 1]; }
-  bool in_time(Picoseconds begin, Picoseconds end) const { return end >= filter_.from && begin <= filter_.to; }
   std::uint32_t number_of(std::string_view text);
   // Lines of values beside a line's slices.
   TrackId values_track(TrackId track, std::string_view name);
-  static void pack(Track& track, const TimelineSlice& slice);
-  static std::vector<TimelineSlice> unpack(const Track& track);
-  static std::vector<std::pair<Picoseconds, double>> unpack_values(const Track& track);
   void coarsen();
   void fold_all();
   void fold(Track& from, Track& into);
   void merge(std::vector<Run>& runs) const;
   void thin(Track& track);
-  void count(Track& track, Picoseconds begin, Picoseconds end);
-  void widen(Picoseconds end);
   void add_slices(std::vector<Line>& lines, TrackId track) const;
   void add_runs(std::vector<Line>& lines, TrackId track) const;
 
@@ -136,13 +155,24 @@ class Timeline final : public TimelineSink {
   std::vector<TimelineArrow> arrows_;
   std::uint64_t details_ = 0;  // slices, runs and values that count against most_
   bool folded_ = false;
-  bool mixed_ = false;   // slices of several names are merged
-  Picoseconds gap_ = 0;  // up to which slices are merged; between values that are kept
-  Picoseconds bin_ = 1U << 16U;
+  bool mixed_ = false;      // slices of several names are merged
+  Picoseconds gap_ = 0;     // up to which slices are merged; between values that are kept
   std::uint64_t room_ = 0;  // of details, before they are made coarser
   std::uint64_t merged_ = 0;
   std::uint64_t thinned_ = 0;
   Picoseconds last_ = 0;
 };
+
+enum class TimelineFormat {
+  perfetto,  // protocol buffers of perfetto.dev (docs/timeline.md#file): times in nanoseconds
+  json,  // the trace event format, which many viewers open: times in microseconds, with picoseconds behind the point
+};
+
+// Throws InputError if no file can be made there: before a simulation that would be in vain.
+void check_writable(const std::string& path);
+
+// `timeline`: finished. A path that ends in ".json" is not compressed, any other is (gzip). Throws InputError if the
+// file cannot be written whole.
+void write_timeline(const Timeline& timeline, TimelineFormat format, const std::string& path);
 
 }  // namespace heddle

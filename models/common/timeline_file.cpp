@@ -1,5 +1,3 @@
-#include "common/timeline_file.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -15,6 +13,7 @@
 
 #include "common/error.h"
 #include "common/protobuf.h"
+#include "common/timeline.h"
 
 namespace heddle {
 namespace {

@@ -64,8 +64,7 @@ std::string baseline_key(const RunOptions& options, const Machines& machines, re
   for (const std::string& file : options.files) key += fmt::format("recording {}\n", digest_of(file));
   if (options.counters) key += fmt::format("counters {}\n", digest_of(*options.counters));
   key += fmt::format("device {}\nclusters {}\nfit {}\npace {}\nseed {}\n", options.device.value_or(-1),
-                     options.guess_clusters, fit_name(options.fit), pace == replay::Pace::asap ? "asap" : "recorded",
-                     seed);
+                     options.guess_clusters, fit_name(options.fit), replay::pace_name(pace), seed);
   for (const Machine& machine : machines.gpus) key += machine.recorded_text + "\n";
   return key;
 }

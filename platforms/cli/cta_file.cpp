@@ -1,11 +1,10 @@
-#include "cli/cta_file.h"
-
 #include <filesystem>
 
 #include <fmt/format.h>
 #include <zlib.h>
 
 #include "arch/topology.h"
+#include "cli/run_outcome.h"
 #include "common/error.h"
 
 namespace heddle::cli {

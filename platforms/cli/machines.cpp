@@ -442,6 +442,27 @@ void move_demands(Fitted& fitted, const gpu::GpuParams& machine,
   fitted.elsewhere = std::move(elsewhere);
 }
 
+replay::RankCollectives put_over_links(std::vector<Fitted>& fitted, const Machines& machines, const RunOptions& options,
+                                       bool queues) {
+  const bool linked = machines.links.topology != link::Topology::none;
+  if (!options.ranks && (!linked || fitted.size() < 2)) return {};
+  std::vector<const workload::Workload*> recorded;
+  for (const Fitted& its : fitted) recorded.push_back(&its.workload);
+  replay::RankCollectives collectives = replay::match_collectives(recorded);
+  if (queues) {
+    collectives.kept["not submitted to streams"] += collectives.matched.size() * fitted.size();
+    collectives.matched.clear();
+  }
+  if (collectives.matched.empty()) return collectives;
+  std::vector<workload::Workload*> targets;
+  for (Fitted& its : fitted) {
+    if (!its.elsewhere) its.elsewhere = std::make_unique<workload::Workload>(its.workload);
+    targets.push_back(its.elsewhere.get());
+  }
+  replay::run_over_links(collectives, targets);
+  return collectives;
+}
+
 std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Machines& machines, replay::Pace pace,
                                    bool recorded_machine, const std::optional<workload::PacketOptions>& packets,
                                    bool tmdqs) {

@@ -11,6 +11,7 @@
 #include "gpu/gpu_params.h"
 #include "replay/comparison.h"
 #include "replay/prediction.h"
+#include "replay/rank_collectives.h"
 #include "replay/simulation.h"
 #include "replay/submission.h"
 
@@ -66,7 +67,7 @@ YAML::Node generic_machine(const workload::DeviceInfo& device);
 // A recording's workload with CTA durations fitted to the machine it was recorded on.
 struct Fitted {
   workload::Workload workload;
-  std::vector<bool> launch_bound;             // by operation: even CTAs of one cycle take longer than recorded
+  std::vector<bool> launch_bound;  // by operation: even CTAs of one cycle take longer than recorded
   std::unique_ptr<const replay::RecordedDemands> demands;  // of Fit::demand
   // On the chosen machine: see move_demands() and clamp_misfits(); none: it is `workload`.
   std::unique_ptr<workload::Workload> elsewhere;
@@ -83,6 +84,12 @@ void clamp_misfits(Fitted& fitted, const Machine& machine);
 // Of kernels with demands: what comes from memory on that machine, where its L2 has another size. `counters`: those of
 // fit_workload().
 void move_demands(Fitted& fitted, const gpu::GpuParams& machine, const std::vector<workload::KernelCounters>& counters);
+
+// Collectives of recordings over the links of the run, on the chosen machines: of several GPUs that are connected, and
+// with --ranks. `queues`: the run submits by packets or into TMDQs, whose kernels keep their durations. Throws
+// InputError if ranks would have to communicate and there are no links.
+replay::RankCollectives put_over_links(std::vector<Fitted>& fitted, const Machines& machines, const RunOptions& options,
+                                       bool queues);
 
 // The jobs of one simulation. `recorded_machine`: on the recorded machines instead of the chosen ones. `packets`: they
 // are submitted by packets; `tmdqs`: or into TMDQs.

@@ -13,11 +13,10 @@
 #include "cli/baseline_store.h"
 #include "cli/bits_table.h"
 #include "cli/command.h"
-#include "cli/cta_file.h"
 #include "cli/demand_report.h"
 #include "cli/kernel_list.h"
 #include "cli/run_outcome.h"
-#include "common/timeline_file.h"
+#include "common/timeline.h"
 #include "import/counter_table.h"
 #include "replay/cta_dump.h"
 #include "report/report_page.h"
@@ -188,18 +187,20 @@ void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitt
           replay::predict(*fitted[i].demands, machine.recorded, replay::HoldBack::launches, true, outcome.seed));
     }
     std::vector<Span> spans = {{"recorded", outcome.comparisons[i].span_recorded_ns / 1e3}};
-    const bool asap = outcome.options->pace == Pace::asap;
+    const Pace pace = outcome.options->pace;
+    const std::string at = pace == Pace::asap ? ", as soon as order allows" : ", at the host's calls";
     if (baselines) {
       spans.push_back({"modelled, recorded machine and pace", span_us(baselines->recorded[i])});
       if (baselines->same_pace) {
-        spans.push_back({"modelled, recorded machine, as soon as order allows", span_us((*baselines->same_pace)[i])});
+        spans.push_back({"modelled, recorded machine" + at, span_us((*baselines->same_pace)[i])});
       }
     }
     std::string label = "modelled";
     if (baselines) label += machine.changed ? ", this machine" : ", recorded machine";
     if (outcome.packets) label += ", by packets";
     if (outcome.tmdqs) label += ", into TMDQs";
-    if (baselines && asap) label += ", as soon as order allows";
+    if (!outcome.collectives.matched.empty()) label += ", collectives over links";
+    if (baselines && pace != Pace::recorded) label += at;
     spans.push_back({label, outcome.comparisons[i].span_modelled_ns / 1e3});
     outcome.spans.push_back(std::move(spans));
   }
@@ -208,11 +209,13 @@ void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitt
 
 std::optional<Baselines> simulate_baselines(const RunOutcome& outcome, const std::vector<Fitted>& fitted,
                                             const replay::SimulationOptions& options) {
-  bool changed = outcome.packets.has_value() || outcome.tmdqs;
-  for (const Machine& machine : outcome.machines->gpus) changed = changed || machine.changed;
-  const bool asap = outcome.options->pace == Pace::asap;
-  if (!outcome.inputs->recorded() || !outcome.options->baseline || (!changed && !asap)) return std::nullopt;
+  const bool changed = runs_otherwise(outcome);
+  const Pace asked = outcome.options->pace;
+  const bool other_pace = asked != Pace::recorded;
+  if (!outcome.inputs->recorded() || !outcome.options->baseline || (!changed && !other_pace)) return std::nullopt;
   Baselines baselines;
+  replay::SimulationOptions alone = options;
+  alone.links.topology = link::Topology::none;  // fitted durations need none
   const auto results_at = [&](Pace pace, const std::string& what) {
     std::optional<BaselineStore> store;
     std::string key;
@@ -221,15 +224,19 @@ std::optional<Baselines> simulate_baselines(const RunOutcome& outcome, const std
       key = baseline_key(*outcome.options, *outcome.machines, pace, options.seed);
       if (std::optional<OpResults> kept = store->find(key)) return *kept;
     }
-    const SimulationResult result =
-        simulate_shown(make_jobs(fitted, *outcome.machines, pace, true), options, what, outcome.options->quiet);
+    std::vector<replay::Job> jobs = make_jobs(fitted, *outcome.machines, pace, true);
+    if (outcome.options->ranks) jobs.resize(1);  // the others do the same
+    const SimulationResult result = simulate_shown(jobs, alone, what, outcome.options->quiet);
     if (result.partial) baselines.stopped = result.stopped;
     OpResults results = results_of(result);
+    results.resize(fitted.size(), results.front());
     if (store && result.progress && !result.partial) store->keep(key, results);
     return results;
   };
   baselines.recorded = results_at(Pace::recorded, "recorded machine");
-  if (asap && changed) baselines.same_pace = results_at(Pace::asap, "recorded machine, asap");
+  if (other_pace && changed) {
+    baselines.same_pace = results_at(asked, fmt::format("recorded machine, {}", replay::pace_name(asked)));
+  }
   return baselines;
 }
 
@@ -252,6 +259,12 @@ void collect_warnings(RunOutcome& outcome, const std::vector<Fitted>& fitted, co
                     "latter, so that "
                     "occupancy and time of programs are not those of that machine",
                     kProgramLanes, machine.params.machine.device, lanes));
+  }
+  if (outcome.options->ranks) {
+    outcome.warnings.push_back(fmt::format(
+        "--ranks {}: every GPU does what the recorded one did, with the same host at the same times; what ranks of a "
+        "real run do not have in common is left out",
+        *outcome.options->ranks));
   }
   // A scenario is refused for it (packet_options).
   const auto structured = [](const workload::Workload& workload) { return has_stream_structure(workload); };
@@ -478,6 +491,9 @@ int run_command(const std::vector<std::string>& arguments) {
   }
   for (const Fitted& its : fitted) {
     if (its.demands) outcome.demands.push_back(its.demands.get());
+  }
+  if (inputs.recorded()) {
+    outcome.collectives = put_over_links(fitted, machines, options, packets.has_value() || outcome.tmdqs);
   }
   std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false, packets, outcome.tmdqs);
   for (const replay::Job& job : jobs) outcome.workloads.push_back(job.workload);

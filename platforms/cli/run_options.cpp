@@ -15,11 +15,14 @@
 
 #include "cli/command.h"
 #include "import/recordings.h"
+#include "replay/rank_collectives.h"
 
 namespace heddle::cli {
 namespace {
 
 namespace po = boost::program_options;
+
+constexpr std::uint32_t kMostRanks = 64;  // streams of a collective
 
 po::options_description run_options() {
   po::options_description options = described_options();
@@ -30,8 +33,10 @@ po::options_description run_options() {
       "set a parameter, e.g. gpu.cwd.gpc_distance=100; can be repeated (heddle show params)")(
       "let", po::value<std::vector<std::string>>()->value_name("NAME=NUMBER"),
       "set a parameter of the scenario itself (its list `parameters`); can be repeated")(
-      "pace", po::value<std::string>()->value_name("recorded|asap"),
-      "submit operations at their recorded times (default), or as soon as order allows")(
+      "pace", po::value<std::string>()->value_name("recorded|host|asap"),
+      "submit operations at their recorded times (default); at the host's calls, and hold none until its recorded "
+      "start; "
+      "or as soon as order allows")(
       "submit", po::value<std::string>()->value_name("aql|tmdq|streams"),
       "aql: by packets of user-mode queues; tmdq: into task metadata queues in device memory, one per stream; streams: "
       "as "
@@ -54,6 +59,8 @@ po::options_description run_options() {
       "counters", po::value<std::string>()->value_name("FILE"),
       "what Nsight Compute (ncu --csv) or rocprofv3 (--pmc) counted of the recording's kernels; with --fit demand")(
       "device", po::value<std::string>()->value_name("N"), "replay only this device of the recording")(
+      "ranks", po::value<std::string>()->value_name("N"),
+      "N GPUs that do what the recorded one did, and run its collectives over the links between them (links.topology)")(
       "guess", po::value<std::string>()->value_name("clusters|none"),
       "clusters: those that names of kernels tell, where a recording tells none (default)")(
       "no-baseline", "do not simulate the recorded machine beside a changed one")(
@@ -238,7 +245,9 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.copies = line.choice("copies", workload::copy_ways());
   options.signals = line.choice("signals", workload::signal_choices());
   options.batch = line.number<std::uint32_t>("batch", 1, workload::kMaxBatch);
-  options.pace = line.choice<replay::Pace>("pace", {{"recorded", replay::Pace::recorded}, {"asap", replay::Pace::asap}})
+  options.pace = line.choice<replay::Pace>("pace", {{"recorded", replay::Pace::recorded},
+                                                    {"host", replay::Pace::host},
+                                                    {"asap", replay::Pace::asap}})
                      .value_or(options.pace);
   options.fit =
       line.choice<Fit>("fit", {{"launch", Fit::launch}, {"signature", Fit::signature}, {"demand", Fit::demand}})
@@ -246,6 +255,7 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   if (options.counters && options.fit != Fit::demand) {
     throw InputError("--counters says what kernels demand, and this run does not ask", "give --fit demand as well");
   }
+  options.ranks = line.number<std::uint32_t>("ranks", 1, kMostRanks);
   options.guess_clusters = line.choice<bool>("guess", {{"clusters", true}, {"none", false}}).value_or(true);
   read_timeline_options(line, options);
   options.dump_ctas = line.choice<bool>("dump", {{"ctas", true}}).value_or(false);
@@ -253,7 +263,7 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.dump_config = line.text("dump-config");
   options.baseline = !line.has("no-baseline");
   options.clamp_misfits = line.choice<bool>("misfits", {{"refuse", false}, {"clamp", true}}).value_or(false);
-  for (const char* option : {"pace", "fit", "counters", "guess", "no-baseline", "misfits", "keep-baselines"}) {
+  for (const char* option : {"pace", "fit", "counters", "guess", "no-baseline", "misfits", "ranks", "keep-baselines"}) {
     if (line.has(option)) options.of_recordings.emplace_back(option);
   }
   options.keep_baselines = line.text("keep-baselines");
@@ -272,6 +282,13 @@ Inputs load_inputs(const RunOptions& options) {
     throw InputError(
         fmt::format("--{} is for recordings, and {} is a scenario", options.of_recordings.front(), inputs.name),
         "leave it out");
+  }
+  if (options.ranks) {
+    if (inputs.workloads.size() != 1) {
+      throw InputError(fmt::format("--ranks copies what one GPU did, and {} are recorded", inputs.workloads.size()),
+                       "choose one with --device N, or leave out --ranks: then each is a rank");
+    }
+    inputs.workloads = replay::copies_of_rank(inputs.workloads.front(), *options.ranks);
   }
   return inputs;
 }
@@ -310,6 +327,7 @@ Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> dev
                        "--set sets one of the machine; or import the recording as a scenario");
     std::vector<workload::Workload> workloads = import_recording(kind, path);
     if (device) keep_device(workloads, *device, path);
+    std::for_each(workloads.begin(), workloads.end(), import::note_communication);
     if (guess_clusters) std::for_each(workloads.begin(), workloads.end(), import::guess_clusters);
     std::move(workloads.begin(), workloads.end(), std::back_inserter(inputs.workloads));
   }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/timeline_file.h"
+#include "common/timeline.h"
 #include "replay/submission.h"
 #include "scenario/scenario.h"
 #include "workload/packet_options.h"
@@ -30,6 +30,7 @@ struct RunOptions {
   std::optional<std::string> out;
   std::optional<std::uint64_t> seed;
   std::optional<int> device;                 // of a recording; absent: all
+  std::optional<std::uint32_t> ranks;        // GPUs that do what the recorded one did, and communicate
   std::optional<workload::SubmitBy> submit;  // absent: as the scenario says
   std::optional<workload::PacketFormat> format;
   std::optional<workload::QueuePlace> queues;

@@ -11,6 +11,7 @@
 #include "cli/results_folder.h"
 #include "cli/run_options.h"
 #include "replay/comparison.h"
+#include "replay/cta_dump.h"
 #include "replay/simulation.h"
 #include "workload/workload.h"
 
@@ -56,6 +57,7 @@ struct RunOutcome {
   std::vector<replay::Comparison> fidelity;
   std::vector<const replay::RecordedDemands*> demands;  // one per GPU, of a run with them
   std::vector<replay::HeldBack> held_back;              // the same: what they say of launches that were held back
+  replay::RankCollectives collectives;                  // of recordings: which run over links, and which do not
   std::vector<std::vector<Span>> spans;                 // one list per GPU, for recordings
   std::vector<std::vector<replay::OpResult>> baseline;  // one per GPU; empty without a baseline
   nlohmann::json stats;                                 // path -> {value, unit, description}
@@ -97,6 +99,16 @@ std::vector<Unmatched> unmatched(const replay::Comparison& comparison);
 // The pace of the run that a what-if is compared with: this run's, unless only the pace was changed. In words.
 const char* reference_pace(const RunOutcome& outcome);
 
+// It is not what was recorded: another machine, other ways to submit, or collectives over links.
+bool runs_otherwise(const RunOutcome& outcome);
+// What was fitted and what follows from links stand side by side, without a baseline of what was fitted alone.
+inline bool mixes_predictions(const RunOutcome& outcome) {
+  return !outcome.collectives.matched.empty() && !outcome.what_if();
+}
+
+// How many collectives of a recording run over links, and how many kernels keep their recorded durations and why.
+std::string collectives_text(const RunOutcome& outcome);
+
 // Statistics of a run, and of one of its GPUs beside those of its blocks.
 void publish_run(const replay::SimulationResult& result, Stats& stats);
 void publish_job(const std::string& instance, const replay::JobResult& job, Stats& stats);
@@ -119,6 +131,10 @@ void check_region_files(const Inputs& inputs, const std::string& folder);
 // Writes the regions into their files; names are of the results folder. Throws InputError if one cannot be
 // written.
 void write_regions(const RunOutcome& outcome, const std::string& folder);
+
+// The table of CTAs, ctas.csv, of one dump per GPU. Beyond run.ctas_plain_bytes of text it is ctas.csv.gz, compressed,
+// and names its kernels once; the outcome then warns of it. Throws InputError if it cannot be written.
+void write_ctas(std::vector<replay::CtaDump>& dumps, RunOutcome& outcome, const ResultsFolder& folder);
 
 // Files of the results folder. Throws InputError if one cannot be written.
 void write_stats(const RunOutcome& outcome, const std::string& path);

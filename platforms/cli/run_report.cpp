@@ -96,7 +96,7 @@ OpTables operations_of(const RunOutcome& outcome, std::size_t gpu) {
   std::map<std::size_t, Match> matches;
   // In a what-if a kernel's match is that of another run, the recorded machine's: it is told in the table of reasons
   // only.
-  if (!outcome.comparisons.empty() && !outcome.what_if()) {
+  if (!outcome.comparisons.empty() && !mixes_predictions(outcome) && !outcome.what_if()) {
     for (const replay::KernelComparison& k : outcome.fidelity_of(gpu).kernels) matches[k.op] = k.match;
   }
   const auto axis_us = [&job](double ns) { return rounded((ns + job.lead_ns) / 1e3, 0.001); };
@@ -158,7 +158,7 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
               {"kernels", std::move(tables.kernels)},
               {"copies", std::move(tables.copies)}};
   if (!workload.device.name.empty()) gpu["device"] = workload.device.name;
-  if (outcome.inputs->recorded()) gpu["pace"] = outcome.options->pace == replay::Pace::asap ? "asap" : "recorded";
+  if (outcome.inputs->recorded()) gpu["pace"] = replay::pace_name(outcome.options->pace);
   json latency = latency_of(outcome, machine.instance);
   if (!latency.is_null()) gpu["launch_latency"] = std::move(latency);
   json idle = idle_of(outcome, i);
@@ -179,7 +179,8 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
   if (!launched.is_null()) gpu["launched"] = std::move(launched);
   json faults = faults_of(outcome, i);
   if (!faults.is_null()) gpu["faults"] = std::move(faults);
-  if (!outcome.comparisons.empty()) gpu["unmatched"] = unmatched_of(outcome.fidelity_of(i));
+  if (!outcome.comparisons.empty() && !mixes_predictions(outcome))
+    gpu["unmatched"] = unmatched_of(outcome.fidelity_of(i));
   if (!outcome.spans.empty()) {
     for (const Span& span : outcome.spans[i]) gpu["spans"].push_back({{"label", span.label}, {"us", span.us}});
   }
@@ -193,7 +194,10 @@ json highlights_of(const RunOutcome& outcome) {
   const auto tile = [&tiles](const std::string& label, const std::string& value, const std::string& note) {
     tiles.push_back({{"label", label}, {"value", value}, {"note", note}});
   };
-  if (!outcome.comparisons.empty()) {
+  if (!outcome.collectives.matched.empty()) {
+    tile("Collectives over links", fmt::format("{}", outcome.collectives.matched.size()), collectives_text(outcome));
+  }
+  if (!outcome.comparisons.empty() && !mixes_predictions(outcome)) {
     const replay::Comparison& c = outcome.fidelity_of(0);
     const replay::Comparison& run = outcome.comparisons.front();
     if (outcome.what_if()) {

@@ -1,5 +1,8 @@
 // The lines that the program prints at the end of a run, and what they share with the page.
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/demand_report.h"
@@ -138,9 +141,26 @@ void add_machine(const RunOutcome& outcome, const Machine& m, const std::string&
 }  // namespace
 
 const char* reference_pace(const RunOutcome& outcome) {
-  bool changed = outcome.packets.has_value() || outcome.tmdqs;
-  for (const Machine& machine : outcome.machines->gpus) changed = changed || machine.changed;
-  return changed && outcome.options->pace == replay::Pace::asap ? "the same pace" : "the recorded pace";
+  return runs_otherwise(outcome) && outcome.options->pace != replay::Pace::recorded ? "the same pace"
+                                                                                    : "the recorded pace";
+}
+
+bool runs_otherwise(const RunOutcome& outcome) {
+  const std::vector<Machine>& gpus = outcome.machines->gpus;
+  return outcome.packets.has_value() || outcome.tmdqs || !outcome.collectives.matched.empty() ||
+         std::any_of(gpus.begin(), gpus.end(), [](const Machine& machine) { return machine.changed; });
+}
+
+std::string collectives_text(const RunOutcome& outcome) {
+  const replay::RankCollectives& its = outcome.collectives;
+  const std::size_t gpus = outcome.machines->gpus.size();
+  std::string text = count_of(its.matched.size(), "collective", "collectives");
+  text += gpus > 1 ? fmt::format(" over the links of {} GPUs, predicted", gpus) : " of a single rank: they end at once";
+  if (its.kept.empty()) return text;
+  std::vector<std::string> reasons;
+  for (const auto& [why, kernels] : its.kept) reasons.push_back(fmt::format("{}: {}", kernels, why));
+  return text + fmt::format("; {} of communication with recorded durations, fitted ({})",
+                            count_of(its.kept_kernels(), "kernel", "kernels"), fmt::join(reasons, "; "));
 }
 
 std::vector<Unmatched> unmatched(const replay::Comparison& c) {
@@ -184,7 +204,10 @@ Lines summary_lines(const RunOutcome& outcome) {
                                      change.span, change.kernel_time, reference_pace(outcome)));
       lines.emplace_back("", "the lines below judge the model on the recorded machine at the recorded pace");
     }
-    add_fidelity(outcome, i, prefix, lines);
+    if (!mixes_predictions(outcome)) add_fidelity(outcome, i, prefix, lines);
+  }
+  if (!outcome.collectives.matched.empty() || !outcome.collectives.kept.empty()) {
+    lines.emplace_back("collectives", collectives_text(outcome));
   }
   for (const FigureResult& result : outcome.figures) {
     const scenario::Figure& figure = *result.figure;

@@ -17,7 +17,8 @@ namespace {
 
 constexpr Nanoseconds kDefaultLatency = 5'000;  // where no launch found its stream idle
 constexpr Nanoseconds kLaunchedAhead = 20'000;  // launched so long before it could start: the wait was not the host's
-constexpr Nanoseconds kLeastMedianGap = 500;    // below it the outlier rule would cut into the noise of the clock
+constexpr Nanoseconds kLeastMedianGap = 500;    // below it most follow at once
+constexpr Nanoseconds kLatestSignal = 20'000;   // from an end to what waits for it in another stream; ROCm's take 16 us
 constexpr Nanoseconds kContradiction = 1'000;   // ends and starts of neighbours cross by less than this in recordings
 
 Nanoseconds start_of(const Op& op) { return op.recorded->start; }
@@ -103,11 +104,13 @@ class Deriver {
     }
     if (samples.empty()) return;
     std::sort(samples.begin(), samples.end());
-    const Nanoseconds median = std::max(samples[samples.size() / 2], kLeastMedianGap);
+    const Nanoseconds median = samples[samples.size() / 2];
+    // Where most have no gap at all, the median says nothing of those that have one.
+    const Nanoseconds most = median < kLeastMedianGap ? kUnexplained : 4 * median;
     double sum = 0.0;
     std::size_t count = 0;
     for (const Nanoseconds sample : samples) {
-      if (sample > 4 * median) break;
+      if (sample > most) break;
       sum += static_cast<double>(sample);
       ++count;
     }
@@ -167,16 +170,22 @@ class Deriver {
     });
     const Nanoseconds latency = workload_.timings.launch_latency.value_or(kDefaultLatency);
     const Nanoseconds gap = workload_.timings.stream_gap.value_or(0);
+    const bool calls = std::any_of(ops_.begin(), ops_.end(), [](const Op& op) { return op.enqueue.has_value(); });
+    std::vector<bool> called(streams_.size());
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       Op& op = ops_[i];
       if (within_graph(i)) continue;
-      if (!op.enqueue) {
+      Nanoseconds expected = 0;
+      if (op.enqueue) {
+        if (*op.enqueue > start_of(op)) ++started_early_;
+        expected = *op.enqueue + latency;
+        called[op.stream] = true;
+      } else {
         op.not_before = start_of(op);  // INP-03
         ++launched_before_;
-        continue;
+        // The GPU had it when the recording began, if its stream has not had a call since.
+        if (!calls || called[op.stream]) continue;
       }
-      if (*op.enqueue > start_of(op)) ++started_early_;
-      Nanoseconds expected = *op.enqueue + latency;
       if (predecessor_[i]) expected = std::max(expected, ends_[*predecessor_[i]] + gap);
       for (const Edge& edge : op.after) expected = std::max(expected, ends_[edge.from] + gap);
       if (start_of(op) <= expected + kUnexplained) continue;
@@ -184,7 +193,7 @@ class Deriver {
       if (cause) {
         op.after.push_back({*cause, EdgeSource::inferred});
         ++counts_.inferred;
-      } else {
+      } else if (op.enqueue) {
         op.not_before = start_of(op);
         ++counts_.pinned;
       }
@@ -198,7 +207,7 @@ class Deriver {
                                [this](Nanoseconds time, std::size_t op) { return time < ends_[op]; });
     while (at != by_end_.begin()) {
       --at;
-      if (ends_[*at] <= start - kUnexplained) break;
+      if (ends_[*at] <= start - kLatestSignal) break;
       if (ops_[*at].stream != ops_[i].stream && has_end(*at) && *at < i && start_of(ops_[*at]) < start) return *at;
     }
     return std::nullopt;

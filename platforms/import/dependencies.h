@@ -74,8 +74,9 @@ void form_graphs(workload::Workload& workload, const std::vector<std::uint64_t>&
 //
 // An operation is expected at the latest of: its launch + latency, the end of its predecessor in the stream + gap, the
 // end of what it is recorded to wait for + gap. One that starts more than 15 us later has waited for something else:
-// if an operation of another stream ended within the 15 us before it, it is taken to have waited for the one that
-// ended last; otherwise it is pinned to its recorded start. An operation without launch call is pinned anyway (INP-03).
+// if an operation of another stream ended within the 20 us before it, it is taken to have waited for the one that
+// ended last; otherwise it is pinned to its recorded start. An operation without launch call is pinned anyway (INP-03);
+// if calls are recorded and none for its stream so far, the GPU had it from the start, and it has waited likewise.
 // Of the operations of a graph only the first is asked, and others wait for its last.
 DependencyCounts derive_dependencies(workload::Workload& workload, const std::vector<HostMoment>& launches,
                                      const std::vector<StreamWait>& waits);

@@ -148,6 +148,7 @@ class KinetoBuilder {
       op.recorded->occupancy_percent = static_cast<double>(from.occupancy);
       op.kernel.registers_per_thread = from.registers;
       shape(from, call, op);
+      if (const Communication* its = tables_.communication(from, call)) op.communication = *its;
       op.kernel.cooperative = call != nullptr && call->cooperative && !op.grid_assumed;
     } else {
       op.bytes = from.bytes;

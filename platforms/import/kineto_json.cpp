@@ -45,7 +45,13 @@ const std::unordered_map<std::string, JsonValue KinetoEvent::*>& arg_fields() {
       {"est. achieved occupancy %", &KinetoEvent::occupancy},
       {"cuda_sync_kind", &KinetoEvent::sync_kind},
       {"wait_on_stream", &KinetoEvent::wait_on_stream},
-      {"wait_on_cuda_event_record_corr_id", &KinetoEvent::wait_on_record}};
+      {"wait_on_cuda_event_record_corr_id", &KinetoEvent::wait_on_record},
+      {"collective name", &KinetoEvent::collective},
+      {"in msg nelems", &KinetoEvent::elements_in},
+      {"out msg nelems", &KinetoEvent::elements_out},
+      {"dtype", &KinetoEvent::element_type},
+      {"group size", &KinetoEvent::group_size},
+      {"process group name", &KinetoEvent::group_name}};
   return kFields;
 }
 

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "import/dependencies.h"
+#include "import/recordings.h"
 
 namespace heddle::import {
 
@@ -118,6 +119,7 @@ void KinetoTables::add_op(const KinetoEvent& event, OpKind kind) {
       op.block = extents(event, event.block, "block", kMaxRecordedBlock);
       op.has_grid = true;
     }
+    if (event.collective.present()) op.communication = add_communication(event);
   }
   ops.push_back(std::move(op));
 }
@@ -172,8 +174,40 @@ void KinetoTables::add_operator(const KinetoEvent& event) {
     wrong(event, event.dur, "dur", fmt::format("0 to {} microseconds", kMaxRecordedDuration / 1000));
   }
   if (event.name.kind != JsonValue::Kind::text) wrong(event, event.name, "name", "a text");
+  if (event.collective.present()) {
+    const std::uint64_t number = correlation(event, event.external_id, "External id");
+    if (number != 0) communication_of_[number] = add_communication(event);
+  }
   operators.add(event, operators.thread(event.pid, event.tid), correlation(event, event.external_id, "External id"),
                 time(event, event.ts, "ts"), duration);
+}
+
+// PyTorch writes elements of the buffers, and the type of one.
+std::uint32_t KinetoTables::add_communication(const KinetoEvent& event) {
+  constexpr std::uint64_t kMostElements = kMaxRecordedBytes / 16;
+  Communication its;
+  its.kind = collective_in_name(event.collective.text);
+  its.group = event.group_name.kind == JsonValue::Kind::integer ? fmt::format("{}", event.group_name.integer)
+                                                                : event.group_name.text;
+  const bool gathers = its.kind == Collective::all_gather;
+  const JsonValue& elements = gathers ? event.elements_out : event.elements_in;
+  if (elements.present()) {
+    its.bytes = element_bytes(event.element_type.text) *
+                integer(event, elements, gathers ? "Out msg nelems" : "In msg nelems", kMostElements);
+  }
+  if (event.group_size.present()) its.ranks = integer(event, event.group_size, "Group size", kMostElements);
+  communications.push_back(std::move(its));
+  return static_cast<std::uint32_t>(communications.size());
+}
+
+const Communication* KinetoTables::communication(const KinetoOp& op, const KinetoCall* call) const {
+  std::uint32_t number = op.communication;
+  if (number == 0 && communicates(op.name)) {
+    auto found = communication_of_.find(op.external);
+    if (found == communication_of_.end() && call != nullptr) found = communication_of_.find(call->external);
+    if (found != communication_of_.end()) number = found->second;
+  }
+  return number == 0 ? nullptr : &communications[number - 1];
 }
 
 void KinetoTables::finish() {

@@ -39,6 +39,7 @@ struct KinetoOp {
   std::uint32_t registers = 0;
   std::optional<std::uint32_t> shared;
   float occupancy = -1.0F;
+  std::uint32_t communication = 0;  // index into KinetoTables::communications plus 1; 0: none is recorded with it
   KinetoExtents grid{};
   KinetoExtents block{};
   std::string name;
@@ -84,6 +85,8 @@ class KinetoTables final : public KinetoSink {
 
   // The host call with this correlation: the outermost one if a driver call inside has the same; null if none.
   const KinetoCall* call(std::uint64_t correlation) const;
+  // What is recorded of a kernel of a library of collectives, with itself or with its operator; null: nothing.
+  const workload::Communication* communication(const KinetoOp& op, const KinetoCall* call) const;
   // From deviceProperties, checked; nothing if the trace does not describe the device.
   std::optional<workload::DeviceInfo> device(int id) const;
   // The device that the trace describes, if it is a single one.
@@ -95,6 +98,7 @@ class KinetoTables final : public KinetoSink {
   std::vector<KinetoOp> ops;
   std::vector<KinetoDims> dims;
   std::vector<KinetoWait> waits;
+  std::vector<workload::Communication> communications;
   KinetoOperators operators;
   std::vector<std::string> streams;  // names, each once
   bool whole_microseconds = true;    // every time of a GPU operation is an integer
@@ -104,6 +108,7 @@ class KinetoTables final : public KinetoSink {
   void add_call(const KinetoEvent& event);
   void add_wait(const KinetoEvent& event);
   void add_operator(const KinetoEvent& event);
+  std::uint32_t add_communication(const KinetoEvent& event);
   workload::DeviceInfo describe(int id, const KinetoDevice& device) const;
 
   workload::Nanoseconds time(const KinetoEvent& event, const JsonValue& value, std::string_view key) const;
@@ -120,6 +125,7 @@ class KinetoTables final : public KinetoSink {
   std::vector<KinetoCall> calls_;  // by correlation, after finish()
   std::unordered_map<std::string, std::size_t> stream_ids_;
   std::map<int, KinetoDevice> devices_;
+  std::unordered_map<std::uint64_t, std::uint32_t> communication_of_;  // by number of the operator: as in KinetoOp
 };
 
 }  // namespace heddle::import

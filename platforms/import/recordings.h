@@ -86,4 +86,16 @@ std::optional<arch::Dim3> cluster_in_name(std::string_view name);
 // clusters (format "nsys"), and machines with warps of 64.
 void guess_clusters(workload::Workload& workload);
 
+// Communication between GPUs (INP-15).
+//
+// True for kernels of NCCL and RCCL, by their names ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)").
+bool communicates(std::string_view kernel);
+// The collective that such a name tells, or PyTorch's name of one ("allreduce", "_allgather_base",
+// "reduce_scatter_tensor_coalesced"); nothing if it tells none, or another ("ncclDevKernel_SendRecv(...)").
+std::optional<workload::Collective> collective_in_name(std::string_view name);
+// Bytes of an element of PyTorch's type of that name ("BFloat16"); 0: of no known type.
+std::uint64_t element_bytes(std::string_view type);
+// Marks kernels that communicate (Op::communication) where nothing but their names says so.
+void note_communication(workload::Workload& workload);
+
 }  // namespace heddle::import

@@ -121,6 +121,11 @@ void check_kernels(const Job& job, const KernelPlaces& places) {
 // What only streams, or only linked GPUs, can do.
 void check_across(const Job& job, bool linked) {
   const bool streams = !job.packets && !job.tmdqs;
+  if (job.workload->collectives && !linked) {
+    throw InputError(
+        fmt::format("collectives of {} run over links between its GPUs, and there are none", job.workload->name),
+        "connect the GPUs: links: switch in the scenario, or --set links.topology=switch (or direct)");
+  }
   for (const workload::Op& op : job.workload->ops) {
     const bool across =
         std::any_of(op.after.begin(), op.after.end(), [](const workload::Edge& edge) { return edge.gpu.has_value(); });

@@ -16,6 +16,11 @@ constexpr std::size_t kLabelLength = 60;
 
 }  // namespace
 
+const char* pace_name(Pace pace) {
+  constexpr const char* kNames[] = {"recorded", "host", "asap"};
+  return kNames[static_cast<std::size_t>(pace)];
+}
+
 std::string operation_label(const workload::Workload& workload, std::size_t op) {
   std::string name = workload.ops[op].kernel.name;
   if (name.size() > kLabelLength) name = name.substr(0, kLabelLength) + "...";
@@ -36,7 +41,7 @@ std::vector<std::int64_t> host_times(const workload::Workload& workload, Pace pa
       when = 0;
     } else {
       if (op.enqueue) when = std::max(when, *op.enqueue + std::max<std::int64_t>(0, latency - before_start));
-      if (op.not_before) when = std::max(when, *op.not_before - before_start);
+      if (op.not_before && pace == Pace::recorded) when = std::max(when, *op.not_before - before_start);
       if (when == kNoTime) when = 0;
     }
     stream_time[op.stream] = when;

@@ -20,8 +20,11 @@ namespace heddle::replay {
 
 enum class Pace {
   recorded,  // operations are submitted at the workload's times
+  host,      // at the host's calls; nothing is held until a recorded start
   asap,      // as soon as order allows: only streams and the edges between them hold operations back
 };
+
+const char* pace_name(Pace pace);
 
 struct SubmissionTimings {
   double launch_latency_ns = 0;       // from the host's call to the earliest start on an idle GPU

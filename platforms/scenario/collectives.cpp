@@ -97,23 +97,28 @@ class Steps {
     std::vector<std::string> to;
     bool combined = false;  // `from` is an address of the group
   };
-  // `bytes` from one place to others.
+  // `bytes` from one place to others: rounds in which every thread has kUnroll vectors in flight, and what is left.
   void move(const Move& what, std::uint64_t bytes) {
     const std::uint64_t vectors = bytes / kVector;
+    const std::uint64_t round = std::uint64_t{op_.ctas} * op_.threads * kUnroll;
+    const std::uint64_t whole = vectors / round * round;
+    if (whole > 0) move(what, 0, whole, kUnroll);
+    if (vectors > whole) move(what, whole, vectors - whole, 1);
+  }
+  // `vectors` of them from number `first` on, with `unroll` of each thread in flight.
+  void move(const Move& what, std::uint64_t first, std::uint64_t vectors, std::uint32_t unroll) {
     const std::uint64_t stride = std::uint64_t{op_.ctas} * op_.threads;
-    const bool whole = vectors % (stride * kUnroll) == 0;
-    const std::uint32_t unroll = whole ? kUnroll : 1;
     const std::uint64_t rounds = (vectors + stride * unroll - 1) / (stride * unroll);
     add(fmt::format("- loop:\n    var: k{0}\n    to: {1}\n    do:", moves_, rounds));
     std::string indent = "      ";
-    if (vectors % stride != 0) {
+    if (vectors % (stride * unroll) != 0) {
       add(fmt::format("{}- if:\n{}    cond: \"cta * {} + thread + {} * k{} < {}\"\n{}    then:", indent, indent,
                       op_.threads, stride, moves_, vectors, indent));
       indent += "      ";
     }
     const auto at = [&](const std::string& base, std::uint32_t u) {
-      return fmt::format("{} + {} * (cta * {} + thread + {} * ({} * k{} + {}))", base, kVector, op_.threads, stride,
-                         unroll, moves_, u);
+      return fmt::format("{} + {} * (cta * {} + thread + {} * ({} * k{} + {}) + {})", base, kVector, op_.threads,
+                         stride, unroll, moves_, u, first);
     };
     constexpr std::uint32_t kValues = kVector / 4;
     const auto names = [&](const char* what_name, std::uint32_t u) {

@@ -8,6 +8,8 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include "workload/workload.h"
+
 namespace heddle::scenario {
 
 // Regions that have to lie at the same address of their GPUs, since the switch sends to all at once.
@@ -18,8 +20,8 @@ using AlikeRegions = std::vector<std::vector<std::string>>;
 // InputError with file and line.
 YAML::Node expand_collectives(const YAML::Node& root, const std::string& file, AlikeRegions& alike);
 
-// What collectives move. Plain C++.
-enum class Collective { all_reduce, all_gather, reduce_scatter, broadcast };
+// What collectives move.
+using workload::Collective;
 const char* collective_name(Collective kind);
 // Bytes that the busiest link direction of a GPU carries for each byte of the operation, over `gpus`: by a ring, what
 // libraries count as bus bandwidth; in the switch, what leaves or comes, whichever is more.

@@ -49,6 +49,7 @@ class Reader {
     if (map.has("links")) read_links(map);
     read_gpus(map);
     scenario_.workloads.resize(scenario_.gpus.size());
+    for (workload::Workload& workload : scenario_.workloads) workload.collectives = !root.is(given);
     for (Workload& workload : scenario_.workloads) {
       workload.name = scenario_.name;
       workload.format = "scenario";

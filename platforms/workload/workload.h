@@ -48,6 +48,17 @@ struct Edge {
   std::optional<std::size_t> gpu = {};  // another GPU of the run, whose operation it is
 };
 
+// What GPUs do together, over what connects them.
+enum class Collective { all_reduce, all_gather, reduce_scatter, broadcast };
+
+// A recorded kernel of a library of collectives (NCCL, RCCL).
+struct Communication {
+  std::optional<Collective> kind;  // none: it does something else, or the recording does not tell
+  std::string group;               // of processes, as the recording calls it; empty: not recorded
+  std::uint64_t bytes = 0;         // of the buffer of each rank, whole; 0: not recorded
+  std::uint64_t ranks = 0;         // that took part; 0: not recorded
+};
+
 // What the recorder saw of an operation. Absent in scenarios.
 struct Recorded {
   Nanoseconds start = 0;
@@ -95,6 +106,7 @@ struct Op {
   bool programmatic = false;              // a kernel: it may start once the one before it in its stream lets it
   std::optional<GraphUse> graph;          // it is launched with others, as one operation of its stream
   std::optional<Recorded> recorded;
+  std::optional<Communication> communication;
   std::uint32_t max_active_clusters =
       0;                             // of a clustered kernel, as the recorder's driver computed it (INP-09); 0: none
   bool cluster_guessed = false;      // the recording tells none: kernel.cluster is what its name says
@@ -246,6 +258,7 @@ struct Workload {
   std::vector<ShareChange> shares;   // in the order of the file
   std::vector<MemoryRegion> memory;  // of this GPU, in the order of the file
   std::vector<LaunchedKernel> launched;
+  bool collectives = false;           // it has kernels of collectives, which write to other GPUs over links
   std::vector<std::string> warnings;  // sentences for the user
 
   std::size_t kernels() const {

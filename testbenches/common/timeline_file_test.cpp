@@ -1,6 +1,6 @@
 // Timelines as files: what is in them, whatever the names and however slices lie in each other, read back from the
 // definitions of both formats.
-#include "common/timeline_file.h"
+#include "common/timeline.h"
 
 #include <cmath>
 #include <filesystem>

@@ -100,6 +100,35 @@ TEST_CASE("an operation without launch call is pinned to its start", "[workload]
   CHECK(counts.pinned == 0);
 }
 
+TEST_CASE("what the GPU had when the recording began waits for other streams as well", "[workload][INP-02][INP-16]") {
+  Recording recording(3);
+  const std::size_t cause = recording.add(0, kNoLaunch, 0, 50'000);
+  const std::size_t held =
+      recording.add(1, kNoLaunch, 66'000, 100);  // 16 us behind it: signals between queues take time
+  recording.add(1, 60'000, 67'000, 100);
+  recording.add(0, kNoLaunch, 69'000, 20'000);
+  const std::size_t later = recording.add(1, kNoLaunch, 100'000, 100);  // its stream has had a call: it was not there
+  const DependencyCounts counts = recording.derive();
+  REQUIRE(recording.op(held).after.size() == 1);
+  CHECK(recording.op(held).after[0].from == cause);
+  CHECK(recording.op(held).after[0].source == EdgeSource::inferred);
+  CHECK(recording.op(held).not_before == 66'000);
+  CHECK(recording.op(later).after.empty());
+  CHECK(recording.op(later).not_before == 100'000);
+  CHECK(counts.pinned == 0);
+}
+
+TEST_CASE("where most operations follow at once, gaps of the others count as well", "[workload][INP-03]") {
+  Recording recording(1);
+  Nanoseconds end = 0;
+  for (const Nanoseconds gap : {1, 1, 3'400, 1, 1, 3'600, 1, 16'000}) {
+    recording.add(0, end - 50'000, end + gap, 100'000);
+    end += gap + 100'000;
+  }
+  recording.derive();
+  CHECK(recording.workload.timings.stream_gap == 1'167);  // of six: the first has none, and the last has waited
+}
+
 TEST_CASE("a late start right after another stream's end is an inferred wait", "[workload][INP-02]") {
   Recording recording(3);
   recording.add(0, 0, 5'000, 95'000);

@@ -412,4 +412,19 @@ TEST_CASE("how the machine is shared comes before all operations, changes at the
   }
 }
 
+TEST_CASE("at the host's pace calls keep their times, and nothing is held until a recorded start", "[replay][INP-03]") {
+  Workload w = empty_workload(2);
+  for (std::size_t i = 0; i < 4; ++i) w.ops.push_back(kernel_op(i % 2, 1, 100));
+  w.ops[0].enqueue.reset();
+  w.ops[0].not_before = 900;
+  w.ops[1].enqueue = 400;
+  w.ops[1].not_before = 7'000;
+  w.ops[2].enqueue = 500;
+  w.ops[3].enqueue = 300;
+  const replay::SubmissionTimings timings{100, 40};
+  CHECK(replay::host_times(w, Pace::host, timings) == std::vector<std::int64_t>{0, 460, 560, 460});
+  CHECK(replay::host_times(w, Pace::recorded, timings) == std::vector<std::int64_t>{860, 6'960, 860, 6'960});
+  CHECK(replay::host_times(w, Pace::asap, timings) == std::vector<std::int64_t>{0, 0, 0, 0});
+}
+
 }  // namespace replay_stream_submitter_test

@@ -94,7 +94,8 @@ struct PerfettoTrace {
     std::map<Line*, std::vector<std::size_t>> open;
     std::multimap<std::uint64_t, WireMessage> events;  // equal keys in the order of their insertion
     std::uint64_t sequence = 0;
-    for (const WireMessage::Field& field : WireMessage(bytes).fields()) {
+    const WireMessage file(bytes);
+    for (const WireMessage::Field& field : file.fields()) {
       REQUIRE(field.number == 1);
       const WireMessage packet(field.bytes);
       // One sequence, whose state is cleared by its first packet.
@@ -103,7 +104,8 @@ struct PerfettoTrace {
       if (sequence == 0) sequence = packet.number(10);
       REQUIRE(packet.number(10) == sequence);
       if (packet.has(12)) {
-        for (const WireMessage::Field& entry : packet.message(12).fields()) {
+        const WireMessage interned = packet.message(12);
+        for (const WireMessage::Field& entry : interned.fields()) {
           REQUIRE((entry.number == 2 || entry.number == 3));
           const WireMessage its(entry.bytes);
           REQUIRE(its.number(1) != 0);

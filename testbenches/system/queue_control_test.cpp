@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/demand.h"
 #include "support/packet_programs.h"
 #include "support/random.h"
 

@@ -9,7 +9,7 @@
 #include "cli/program.h"
 #include "support/perfetto_trace.h"
 
-namespace cli_timeline_test {
+namespace cli_trace_command_test {
 
 using namespace heddle::test;
 
@@ -170,7 +170,8 @@ TEST_CASE("a timeline can be that of a time, of some lines and of some kernels",
   }
   CHECK(ctas_of(part).first >= 300);
   CHECK(ctas_of(part).first < ctas_of(whole).first);
-  const PerfettoTrace units = traced(dir, {"--trace-units", "stream a", "--trace-units", "*sm3 CTA*"}, "c");
+  const PerfettoTrace units =
+      traced(dir, {"--trace-units", "stream a", "--trace-units", "*gpc1.cpc0.tpc0.sm1 CTA*"}, "c");
   std::set<std::string> groups;
   for (const auto& [group, lines] : units.groups) groups.insert(group);
   CHECK(groups.size() == 2);
@@ -180,4 +181,4 @@ TEST_CASE("a timeline can be that of a time, of some lines and of some kernels",
   CHECK(slices_of(kernels.groups.at("gpu0 streams")) == slices_of(whole.groups.at("gpu0 streams")));
 }
 
-}  // namespace cli_timeline_test
+}  // namespace cli_trace_command_test

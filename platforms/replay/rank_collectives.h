@@ -1,0 +1,41 @@
+// Collectives of recordings, each GPU of a run a rank: matched across GPUs, and run over the links between them as the
+// machine's own collectives (LNK-12, LNK-13). Plain C++.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "workload/workload.h"
+
+namespace heddle::replay {
+
+// One in which all GPUs of the run take part.
+struct RankCollective {
+  workload::Collective kind = workload::Collective::all_reduce;
+  std::uint64_t bytes = 0;       // of each buffer, as recorded
+  std::vector<std::size_t> ops;  // by GPU: index into Workload::ops
+};
+
+struct RankCollectives {
+  std::vector<RankCollective> matched;      // in the order of the first GPU
+  std::map<std::string, std::size_t> kept;  // kernels of all GPUs that keep their recorded durations, by the reason
+
+  std::size_t kept_kernels() const;
+};
+
+// The k-th kernel of a process group on one GPU belongs to the k-th of that group on every other, if all agree in kind
+// and bytes. From the first on that do not agree nothing of the group is matched. `workloads`: one per GPU.
+RankCollectives match_collectives(const std::vector<const workload::Workload*>& workloads);
+
+// Gives the matched kernels the programs of the machine's collectives, in a ring, with their recorded CTAs and threads,
+// and the workloads the memory for it. Buffers are rounded up to 16 bytes for each rank. A single rank has nobody to
+// wait for and nothing to send: its kernels end at once. `workloads`: those that were matched, or copies.
+void run_over_links(const RankCollectives& collectives, const std::vector<workload::Workload*>& workloads);
+
+// The workload of one rank `ranks` times. Their warnings are those of the first.
+std::vector<workload::Workload> copies_of_rank(const workload::Workload& workload, std::size_t ranks);
+
+}  // namespace heddle::replay
