@@ -34,7 +34,8 @@ if(Python3_FOUND)
     COMMAND Python3::Interpreter -B "${PROJECT_SOURCE_DIR}/scripts/manual" $<TARGET_FILE:heddle> "${PROJECT_BINARY_DIR}/heddle.1"
     DEPENDS heddle scripts/manual COMMENT "Writing the manual page" VERBATIM)
   add_custom_target(heddle_manual ALL DEPENDS "${PROJECT_BINARY_DIR}/heddle.1")
-  install(FILES "${PROJECT_BINARY_DIR}/heddle.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+  # Who has built some targets only may have no page, and can install the rest.
+  install(FILES "${PROJECT_BINARY_DIR}/heddle.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" OPTIONAL)
 endif()
 
 install(EXPORT heddle-targets NAMESPACE heddle:: DESTINATION "${HEDDLE_CMAKE_DIR}")
@@ -71,5 +72,6 @@ set(CPACK_DEBIAN_PACKAGE_DEPENDS "libsystemc-dev, pkg-config")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS
   "libyaml-cpp-dev, libfmt-dev, libmuparser-dev, zlib1g-dev, python3, python3-pandas, python3-yaml, bash-completion")
 # Takes what interpreters have compiled beside the Python package.
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA "${CMAKE_CURRENT_LIST_DIR}/debian/prerm")
+configure_file(cmake/debian/prerm.in "${PROJECT_BINARY_DIR}/debian/prerm" @ONLY)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/debian/prerm")
 include(CPack)

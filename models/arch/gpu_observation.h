@@ -157,6 +157,7 @@ class LaunchedKernels {
   }
   void ended(Task task) {
     const auto found = open_.find(task.task);
+    HEDDLE_CHECK(found != open_.end(), "a task has completed that was not launched");
     task.key = &found->second->first;
     open_.erase(found);
     tasks_.push_back(task);

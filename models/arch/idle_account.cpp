@@ -14,7 +14,9 @@ namespace {
 constexpr std::uint64_t kNamed = std::uint64_t{1} << 32;  // kernels with a name for a number
 
 // What is waited for before a kernel's first CTA is placed, rather than by a kernel that has begun.
-bool comes_before(IdleReason reason) { return reason >= IdleReason::copy || reason == IdleReason::launch; }
+bool comes_before(IdleReason reason) {
+  return reason >= IdleReason::copy || reason == IdleReason::launch || reason == IdleReason::table;
+}
 
 }  // namespace
 

@@ -87,7 +87,7 @@ inline constexpr IdleReasonRow kIdleReasonRows[kIdleReasons] = {
     {IdleReason::packets, "packets", "packet processor", "the packet processor reads, launches or completes packets"},
     {IdleReason::dependency, "dependency", "dependency",
      "operations wait for what does not run here: another GPU, an event, a signal, an open queue"},
-    {IdleReason::host, "host", "host has submitted nothing", "nothing is submitted, and something will be"},
+    {IdleReason::host, "unsubmitted", "host has submitted nothing", "nothing is submitted, and something will be"},
     {IdleReason::over, "over", "nothing left to run", "after the last operation"},
 };
 

@@ -74,26 +74,28 @@ bool indented_with_tab(const std::string& text, int line) {
   return text.substr(begin, end - begin).find('\t') != std::string::npos;
 }
 
-// The line of the last brace or bracket before `line` that is still open there; 0: none.
+// The line of the last brace or bracket before `line` that is still open there; 0: none. One that is closed by another
+// kind is open.
 int open_since(const std::string& text, int line) {
   std::vector<std::pair<char, int>> open;
   int at = 1;
   char quote = 0;
   for (std::size_t i = 0; i < text.size() && at <= line; ++i) {
     const char c = text[i];
+    const char before = i > 0 ? text[i - 1] : '\n';
     if (c == '\n') {
       ++at;
     } else if (quote != 0) {
-      if (c == '\\' && quote == '"') ++i;
+      if (c == '\\' && quote == '"' && i + 1 < text.size() && text[i + 1] != '\n') ++i;
       if (c == quote) quote = 0;
-    } else if ((c == '"' || c == '\'') && i > 0 &&
-               std::string_view(" [{,:").find(text[i - 1]) != std::string_view::npos) {
+    } else if ((c == '"' || c == '\'') && std::string_view(" \t\n[{,:").find(before) != std::string_view::npos) {
       quote = c;
-    } else if (c == '#' && i > 0 && text[i - 1] == ' ') {
+    } else if (c == '#' && std::string_view(" \t\n").find(before) != std::string_view::npos) {
       i = std::min(text.find('\n', i), text.size()) - 1;
     } else if (c == '{' || c == '[') {
       open.emplace_back(c, at);
     } else if ((c == '}' || c == ']') && !open.empty()) {
+      if (open.back().first != (c == '}' ? '{' : '[')) break;
       open.pop_back();
     }
   }
@@ -123,6 +125,10 @@ std::string syntax_remedy(const std::string& message, const std::string& text, i
   if (message.find("anchor") != std::string::npos) {
     return "write &name before what *name repeats; text that begins with * wants quotes";
   }
+  for (const char* word : {"escape", "hex number", "unicode"}) {
+    if (message.find(word) == std::string::npos) continue;
+    return "a backslash between double quotes begins an escape; write two of them, or single quotes";
+  }
   return "text that begins with @ ` % & * ! | > or a quote wants quotes around it";
 }
 
@@ -151,16 +157,36 @@ class Merger {
     } else {
       list.push_back(bases);
     }
-    map.remove("<<");
-    for (const YAML::Node& base : list) {
+    // What is merged comes first, in its order, and what the map says itself stays where a base has it, as PyYAML does
+    // it: later entries of `let` and of parameters build on earlier ones.
+    std::vector<std::pair<YAML::Node, YAML::Node>> merged;
+    std::map<std::string, std::size_t> places;
+    const auto put = [&](const YAML::Node& key, const YAML::Node& value) {
+      const auto [place, fresh] = places.emplace(key.Scalar(), merged.size());
+      if (fresh) {
+        merged.emplace_back(key, value);
+      } else {
+        // A Node that is assigned to would change what it stands for.
+        merged[place->second].first.reset(key);
+        merged[place->second].second.reset(value);
+      }
+    };
+    // The first one of several wins.
+    for (auto it = list.rbegin(); it != list.rend(); ++it) {
+      const YAML::Node& base = *it;
       if (!base.IsMap()) {
         throw InputError(heddle::position(base, file_), fmt::format("<< wants a map, found {}", kind_text(base)),
                          "as in: {<<: *base, name: other}, where &base stands before a map");
       }
-      for (const auto& entry : base) {
-        if (!constant[entry.first.Scalar()].IsDefined()) map[entry.first] = entry.second;
-      }
+      for (const auto& entry : base) put(entry.first, entry.second);
     }
+    std::vector<YAML::Node> before;
+    for (const auto& entry : map) {
+      before.push_back(entry.first);
+      if (entry.first.Scalar() != "<<") put(entry.first, entry.second);
+    }
+    for (const YAML::Node& key : before) map.remove(key);
+    for (const auto& [key, value] : merged) map.force_insert(key, value);
   }
 
   const std::string& file_;

@@ -81,6 +81,7 @@ std::uint32_t WideShares::group(std::uint32_t gpc, std::uint32_t mix) {
 
 void WideShares::move(std::uint32_t from, std::uint32_t to) {
   if (from == to) return;
+  moved_accesses_ = moved_accesses_ || has_accesses(from) || has_accesses(to);
   if (from != kNone) {
     Group& group = current(from);
     add(group, -1);
@@ -103,7 +104,16 @@ void WideShares::move(std::uint32_t from, std::uint32_t to) {
   }
 }
 
+bool WideShares::has_accesses(std::uint32_t group) const {
+  if (group == kNone) return false;
+  const SmMixes::Lanes& lanes = mixes_.lanes(groups_[group].mix);
+  return std::any_of(lanes.begin(), lanes.end(),
+                     [this](const SmMixes::Lane& lane) { return works_[lane.kernel].accesses > 0; });
+}
+
+// How long accesses wait follows from all that flows: whatever changes, they are found anew.
 bool WideShares::is_astray() const {
+  if (has_gates_ || moved_accesses_) return true;
   return std::any_of(wides_.begin(), wides_.end(), [this](const Wide& wide) {
     const double over = wide.flow - wide.capacity;
     if (over > tolerance_ * wide.capacity) return true;
@@ -116,16 +126,18 @@ bool WideShares::is_astray() const {
 void WideShares::solve() {
   ++solves_;
   if (has_gates_) forget_levels();
-  has_gates_ = false;
+  has_gates_ = moved_accesses_ = false;
   find_delays();
-  if (std::any_of(works_.begin(), works_.end(), [](const CtaWork& work) { return work.accesses > 0; })) {
-    for (const std::vector<std::uint32_t>& active : active_) {
-      for (const std::uint32_t number : active) {
-        Group& group = current(number);
-        group.gate = gate_of(group, delays_[group.gpc]);
-        group.gated = solves_;
-      }
+  bool gates = false;
+  for (const std::vector<std::uint32_t>& active : active_) {
+    for (const std::uint32_t number : active) {
+      Group& group = current(number);
+      group.gate = has_accesses(number) ? gate_of(group, delays_[group.gpc]) : 0;
+      group.gated = solves_;
+      gates = gates || group.gate > 0;
     }
+  }
+  if (gates) {
     has_gates_ = true;
     forget_levels();
     find_delays();
@@ -169,7 +181,7 @@ void WideShares::reset() {
   }
   for (Group& group : groups_) group.gated = 0;
   solves_ = 0;
-  has_gates_ = false;
+  has_gates_ = moved_accesses_ = false;
   forget_levels();
 }
 

@@ -68,6 +68,7 @@ class WideShares {
   bool serves(const Wide& wide, std::uint32_t gpc) const {
     return gpc >= wide.first && gpc < wide.last && machine_.gpcs[gpc].pool == wide.pool;
   }
+  bool has_accesses(std::uint32_t group) const;
   Group& current(std::uint32_t group);
   void set_levels(Group& group);
   void find_delays();
@@ -95,7 +96,8 @@ class WideShares {
   std::vector<std::vector<std::uint32_t>> active_;  // by GPC: groups that have SMs
   std::uint64_t epoch_ = 1;
   std::uint64_t solves_ = 0;
-  bool has_gates_ = false;  // levels are with what accesses wait
+  bool has_gates_ = false;       // levels are with what accesses wait
+  bool moved_accesses_ = false;  // an SM has another class, of which some wait or could
 };
 
 }  // namespace heddle::fluid

@@ -108,6 +108,7 @@ void HeadOfQueue::release(Packet& packet) {
 }
 
 void HeadOfQueue::cut(std::uint32_t queue, bool later) {
+  note_waiting(queue);  // what has been read is nobody's any more
   Packet* packet = heads_[queue];
   if (packet == nullptr) return;
   if (packet->launched()) {

@@ -96,10 +96,7 @@ void OtherPackets::on_answer(Packet& packet, const MemoryAnswer& answer) {
 }
 
 void OtherPackets::evaluate_signals(Packet& packet) {
-  if (!packet.result.ok()) {
-    waiting_.remove();
-    return to_.completion.reject(packet);
-  }
+  if (!packet.result.ok()) return to_.completion.reject(packet);  // which drops it, as one that waits
   const Packet::Other& other = packet.other;
   std::uint32_t open = 0;
   std::uint32_t zero = 0;

@@ -29,7 +29,8 @@ constexpr const char* kProgramUsage = R"(heddle: a model of a GPU: its front end
 
 `heddle COMMAND --help` tells more. Exit status: 0 all expectations met, 1 an expectation failed, or a
 device fault or rejected kernel that none expects, 2 bad input, 3 the simulated machine made no progress,
-4 internal error, 5 stopped at a limit or interrupted: what is written is partial.
+4 internal error, 5 stopped at a limit, or a sweep or test interrupted, 130 and 143 a run interrupted by
+SIGINT or SIGTERM: what is written is partial.
 )";
 
 int dispatch(const std::vector<std::string>& arguments) {

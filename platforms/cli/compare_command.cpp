@@ -64,7 +64,8 @@ int compare_command(const std::vector<std::string>& arguments) {
   const std::string page = line.text("page").value_or("compare.html");
   const nlohmann::json data = compare_page_data(difference);
   report::write_page("compare.html", page, data);
-  if (const auto json = line.text("json")) write_text(data.dump(1) + "\n", *json);
+  if (const auto json = line.text("json"))
+    write_text(data.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", *json);
   for (std::size_t i = 0; i < difference.runs.size() && !thresholds.empty(); ++i) {
     if (!difference.complete[i])
       std::cout << fmt::format("FAILED: {}: the run has not come to its end\n", difference.runs[i]);

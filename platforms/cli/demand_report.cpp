@@ -99,7 +99,7 @@ void add_idle(const RunOutcome& outcome, std::size_t gpu, const std::string& pre
   const std::string why = outcome.demands.empty()
                               ? ": CTAs run for fitted durations (--fit demand lets them share units "
                                 "and bandwidths)"
-                              : ": no kernel of the recording is known to ask for it";
+                              : ": it changes nothing that demands of this recording read";
   if (!idle.paths.empty()) lines.emplace_back(prefix + "cannot matter", names_of(idle.paths) + why);
   if (idle.front_end.empty()) return;
   const double accesses = sums.slices("requests");

@@ -102,14 +102,42 @@ po::options_description run_options() {
 
 enum class FileKind { scenario, kineto, nsys, rocprof, other };
 
-// JSON is YAML too. A file of so many bytes is no recording of anything.
+// Reads JSON up to the key at the top that says what it is: recordings may have any size, and so may scenarios.
+class TopKeys : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  bool of_scenario() const { return of_scenario_; }
+
+  bool null() override { return depth_ > 0; }
+  bool boolean(bool) override { return depth_ > 0; }
+  bool number_integer(number_integer_t) override { return depth_ > 0; }
+  bool number_unsigned(number_unsigned_t) override { return depth_ > 0; }
+  bool number_float(number_float_t, const string_t&) override { return depth_ > 0; }
+  bool string(string_t&) override { return depth_ > 0; }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return ++depth_ > 0; }
+  bool end_object() override { return --depth_ > 0; }
+  bool start_array(std::size_t) override { return depth_++ > 0; }
+  bool end_array() override { return --depth_ > 0; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
+  bool key(string_t& name) override {
+    if (depth_ > 1) return true;
+    of_scenario_ = name == "heddle";
+    return !of_scenario_ && name != "traceEvents";
+  }
+
+ private:
+  std::size_t depth_ = 0;
+  bool of_scenario_ = false;
+};
+
+// JSON is YAML too.
 bool is_scenario_in_json(const std::string& path) {
-  constexpr std::uintmax_t kMostBytes = 4U << 20U;
-  std::error_code error;
-  if (const auto bytes = std::filesystem::file_size(path, error); error || bytes > kMostBytes) return false;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
   std::ifstream file(path, std::ios::binary);
-  const nlohmann::json document = nlohmann::json::parse(file, nullptr, false);
-  return document.is_object() && document.contains("heddle") && !document.contains("traceEvents");
+  TopKeys keys;
+  nlohmann::json::sax_parse(file, &keys);
+  return keys.of_scenario();
 }
 
 // Letters beyond 16 bits are two escapes in JSON, which YAML does not know.
@@ -120,7 +148,9 @@ scenario::Scenario read_scenario(const std::string& path, const std::vector<std:
   if (text.find("\\ud") == std::string::npos && text.find("\\uD") == std::string::npos) {
     return scenario::read_scenario(path, lets);
   }
-  return scenario::parse_scenario(nlohmann::json::parse(text).dump(1), path, lets);
+  const nlohmann::json document = nlohmann::json::parse(text, nullptr, false);
+  if (document.is_discarded()) return scenario::read_scenario(path, lets);  // which says where it is wrong
+  return scenario::parse_scenario(document.dump(1), path, lets);
 }
 
 FileKind kind_of(const std::string& path) {

@@ -372,7 +372,9 @@ Expression::Expression(const std::string& text, const SourcePos& where, Expressi
     translator.fail(reason(error));
   }
   if (constant() && !std::isfinite(constant_))
-    translator.fail("its value is not a finite number", "it divides by zero, or grows too large");
+    translator.fail("its value is not a finite number",
+                    std::isnan(constant_) ? "0 / 0, and sqrt and log of what is negative, have no value"
+                                          : "it divides by zero, or grows too large");
   if (constant()) parser_.reset();
 }
 

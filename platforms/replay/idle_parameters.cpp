@@ -33,19 +33,24 @@ bool holds_as_much(const memory::L2Params& one, const memory::L2Params& other) {
 
 bool reads_l2(const Demand* demand) { return demand->of(DemandUnit::l2_read) > 0; }
 
-// The chosen machine, with one parameter as it was recorded.
+// The chosen machine, with those before and one more parameter as they were recorded: `put_back`, which has it as well
+// if that makes no difference. So what is said of several parameters holds of all of them together.
 bool tells_apart(const std::vector<const Demand*>& demands, const GpuParams& chosen, const fluid::FluidMachine& peaks,
-                 const ParamEntry& recorded) {
+                 const ParamEntry& recorded, GpuParams& put_back) {
   if (demands.empty()) return false;
   try {
-    GpuParams other = chosen;
+    GpuParams other = put_back;
     ParamBinder binder;
     other.bind(binder);
     binder.set(recorded.path + "=" + recorded.value_text);
     if (!holds_as_much(chosen.l2, other.l2) && std::any_of(demands.begin(), demands.end(), reads_l2)) return true;
     const fluid::FluidMachine its = peaks_of(other);
-    return std::any_of(demands.begin(), demands.end(),
-                       [&](const Demand* demand) { return !fluid::alike(*demand, peaks, its); });
+    if (std::any_of(demands.begin(), demands.end(),
+                    [&](const Demand* demand) { return !fluid::alike(*demand, peaks, its); })) {
+      return true;
+    }
+    put_back = other;
+    return false;
   } catch (const InputError&) {
     return true;  // without the others that have changed, it makes no machine
   }
@@ -67,9 +72,10 @@ IdleParameters idle_parameters(const GpuParams& recorded, const GpuParams& chose
   const std::vector<ParamEntry> all = entries_of(put_back);
   const std::vector<ParamEntry> now = entries_of(chosen);
   const fluid::FluidMachine peaks = peaks_of(chosen);
+  GpuParams with_idle = chosen;
   IdleParameters idle;
   for (std::size_t i = 0; i < now.size(); ++i) {
-    if (all[i].value_text == now[i].value_text || tells_apart(demands, chosen, peaks, all[i])) continue;
+    if (all[i].value_text == now[i].value_text || tells_apart(demands, chosen, peaks, all[i], with_idle)) continue;
     (shared[i].value_text != now[i].value_text ? idle.front_end : idle.paths).push_back(now[i].path);
   }
   return idle;

@@ -246,7 +246,7 @@ class Reader {
       const bool of_one = change.what != ShareChange::What::mode;
       const bool listed = std::any_of(workload.subcontexts.begin(), workload.subcontexts.end(),
                                       [&](const Subcontext& one) { return one.id == change.subcontext; });
-      if (of_one && !listed) {
+      if (of_one && !listed && change.subcontext != 0) {  // which is always there
         warn(fmt::format("a share of subcontext {}, which the list `subcontexts` lacks", change.subcontext));
       }
       for (const ShareChange& other : workload.shares) {

@@ -142,7 +142,7 @@ TEST_CASE("without a task that waits, what keeps the next one from coming is the
   bench.at(36);
   account.set(Work::operations, 0);
   bench.at(44);
-  CHECK(bench.reasons() == Reasons{{"host", 3 + 7},
+  CHECK(bench.reasons() == Reasons{{"unsubmitted", 3 + 7},
                                    {"launch", 2 + 4 + 1},
                                    {"table", 2},
                                    {"dependency", 1 + 6 + 1},

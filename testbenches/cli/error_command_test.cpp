@@ -66,7 +66,7 @@ TEST_CASE("misspelt presets, parameters and options are refused with the nearest
   refused(dir, {"run", "s.yaml", "--seed", "many"}, {"seed", "many"});
   refused(dir, {"run", "s.yaml", "--seed"}, {"seed"});
   refused(dir, {"run", "s.yaml", "--timing", "slow"}, {"--timing slow", "at or fast or lt"});
-  refused(dir, {"run", "s.yaml", "--pace", "slow"}, {"--pace slow", "recorded or asap"});
+  refused(dir, {"run", "s.yaml", "--pace", "slow"}, {"--pace slow", "recorded or host or asap"});
   refused(dir, {"run", "s.yaml", "--fit", "well"}, {"--fit well", "launch or signature"});
   refused(dir, {"run", "s.yaml", "--trace", "vcr"}, {"--trace vcr", "perfetto", "json"});
   for (const char* option : {"--trace-time", "--trace-units", "--trace-kernels"}) {

@@ -63,7 +63,7 @@ TEST_CASE("a what-if says what it leans on, and what cannot matter", "[cli]") {
   REQUIRE(with.status == 0);
   CHECK(contains(with.out, "1 of 2 kernels, 1 by operators: 85.7 % of their time; fitted"));
   CHECK(contains(with.out, "memory 1, L2 1, crossbar 1"));
-  CHECK(contains(with.out, "gpu.sm.issue.tensor_flops: no kernel of the recording is known to ask for it"));
+  CHECK(contains(with.out, "gpu.sm.issue.tensor_flops: it changes nothing that demands of this recording read"));
   CHECK_FALSE(contains(with.out, "pin_rate: no kernel"));
   CHECK(contains(with.out, "held back"));
   const Finished without = heddle_in(dir, {"run", "t.json", "--set", "gpu.hbm.pin_rate=3"});

@@ -127,7 +127,10 @@ TEST_CASE("merge keys bring what a map lacks", "[common][params]") {
       "e: 1 << 3\n",
       "my.yaml");
   const auto number = [](const YAML::Node& node) { return node.as<int>(); };
-  CHECK(keys(root["b"]) == std::vector<std::string>{"y", "z", "x"});
+  // What is merged comes first, in its order; what the map says itself stands in its place. As PyYAML has it.
+  CHECK(keys(root["b"]) == std::vector<std::string>{"x", "y", "z"});
+  CHECK(keys(root["c"]) == std::vector<std::string>{"x", "y", "z", "w"});
+  CHECK(keys(root["b"]["z"]) == std::vector<std::string>{"x", "y"});
   CHECK(number(root["b"]["x"]) == 1);
   CHECK(number(root["b"]["y"]) == 3);  // its own wins
   CHECK(number(root["b"]["z"]["x"]) == 4);

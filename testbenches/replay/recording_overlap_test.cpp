@@ -124,7 +124,7 @@ TEST_CASE("recording: five streams of an A100 keep their order, their waits and 
   if (!run) return;
   CHECK(streams_with_kernels(run->workload) == 5);
   check_order(*run);
-  CHECK(run->comparison.edges_inferred == 96);
+  CHECK(run->comparison.edges_inferred == 106);
   CHECK(run->comparison.pairs.recorded == 219);
   const Kept measured = kept(run->comparison);
   CAPTURE(measured.pairs, measured.time, measured.surplus, measured.two_run);

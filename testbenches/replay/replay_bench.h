@@ -94,12 +94,16 @@ inline workload::Workload random_workload(Random& random, std::uint32_t operatio
   return w;
 }
 
-// Everything that the replay of one GPU shows, without the name of the instance.
+// Everything that the replay of one GPU shows, without the name of the instance; and without what grows while others
+// still have work.
 inline std::string shown_by(const GpuObservation& observation, const std::vector<replay::OpResult>& results) {
   std::string text;
   const std::size_t prefix = observation.prefix.size();
   for (const nlohmann::json& table : {observation.stats.to_json(), observation.stats.histograms_json()}) {
-    for (const auto& [path, value] : table.items()) text += path.substr(prefix) + " " + value.dump() + "\n";
+    for (const auto& [path, value] : table.items()) {
+      const std::string own = path.substr(prefix);
+      if (own != ".idle.over" && own != ".sm_cycles") text += own + " " + value.dump() + "\n";
+    }
   }
   for (const replay::OpResult& r : results) {
     text += fmt::format("{} {} {} {} {}\n", r.done, r.rejected, r.submitted, r.start, r.end);

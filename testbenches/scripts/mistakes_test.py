@@ -96,6 +96,13 @@ SCENARIOS = [
     ("a key that stands twice", GOOD + "gpu: small\n", ["s.yaml:7:", '"gpu" stands twice', "line 2"]),
     ("a merge of text", HEAD + "kernels:\n  - {<<: abc, name: k}\n" + SUBMIT, ["s.yaml:4:", "<< wants a map", "&base"]),
     ("a key that is a list", HEAD + "? [a]\n: 1\n", ["s.yaml:3:", "a key must be text"]),
+    ("a backslash", "heddle: 1\nname: \"C:\\qq\"\n", ["s.yaml:2:", "a backslash between double quotes", "single quotes"]),
+    ("a bracket in a remark before a wrong column", HEAD + "# as [1, {2\nkernels:\n  - name: k\n  grid: 4\n" + SUBMIT,
+     ["s.yaml:6:", "the line stands in another column"]),
+    ("a bracket in a key with quotes before a wrong column", HEAD + "\"a {[\": 1\nkernels:\n  - name: k\n  grid: 4\n" + SUBMIT,
+     ["s.yaml:6:", "the line stands in another column"]),
+    ("a bracket that a brace closes", HEAD + "kernels:\n  - {name: k,\n     grid: [4, 2,\n     block: 64,\n     cycles: 1}\n" + SUBMIT,
+     ["s.yaml:", "of line 5 is not closed"]),
     # the top level
     ("another version", GOOD.replace("heddle: 1", "heddle: 2"), ["s.yaml:1:", "version", "heddle: 1"]),
     ("a version in words", GOOD.replace("heddle: 1", "heddle: one"), ["s.yaml:1:", "version", "heddle: 1"]),
@@ -120,8 +127,10 @@ SCENARIOS = [
     ("a choice that there is not", GOOD + "config: {gpu: {timing: slow}}\n", ["s.yaml:7:", "slow", "at, fast, lt"]),
     ("a list as a number", GOOD + "config: {gpu: {clock: [1, 2]}}\n", ["s.yaml:7:", "gpu.clock", "0.001 to 100"]),
     # parameters of a scenario
-    ("a parameter in words", "heddle: 1\nparameters: {n: x}\n" + KERNEL + SUBMIT, ["s.yaml:2:", "there is no x", "docs/scenario.md"]),
+    ("a parameter of a scenario in words", "heddle: 1\nparameters: {n: x}\n" + KERNEL + SUBMIT, ["s.yaml:2:", "there is no x", "docs/scenario.md"]),
     ("a division by zero", "heddle: 1\nparameters: {n: 4 / 0}\n" + KERNEL + SUBMIT, ["s.yaml:2:", "not a finite number", "divides by zero"]),
+    ("a root of what is negative", "heddle: 1\nparameters: {n: sqrt(-1)}\n" + KERNEL + SUBMIT,
+     ["s.yaml:2:", "not a finite number", "sqrt and log of what is negative"]),
     ("a parameter that is not listed", kernel('grid: "${n}", block: 64, cycles: 9'), ["s.yaml:4:", "stands for a parameter", "parameters: {lines: 16}"]),
     ("a parameter that is not there", "heddle: 1\nparameters: {m: 4}\nkernels:\n  - {name: k, grid: \"${mm}\", block: 64, cycles: 1}\n" + SUBMIT,
      ["s.yaml:4:", "there is no mm", "did you mean m"]),
@@ -159,10 +168,10 @@ SCENARIOS = [
     ("a store without a type", program("store: {value: 1, at: 4}"), ["s.yaml:8:", "type is missing", "type: f32"]),
     ("an unknown name", program("let: {i: thred.x}"), ["s.yaml:8:", "thred.x", "did you mean thread.x"]),
     ("a parenthesis", program("let: {i: (thread.x}"), ["s.yaml:8:", "expression", "is missing"]),
-    ("an unknown function", program("let: {i: sine(3)}"), ["s.yaml:8:", "sine"]),
-    ("a set before its let", program("set: {i: 3}"), ["s.yaml:8:", "i"]),
-    ("an unknown operation of an atomic", program("atomic: {op: addd, at: 4, value: 1, type: u32}"), ["s.yaml:8:", "addd"]),
-    ("a program that is a map", HEAD + "kernels:\n  - {name: k, grid: 4, block: 32, program: {load: 3}}\n" + SUBMIT, ["s.yaml:4:", "program"]),
+    ("an unknown function", program("let: {i: sine(3)}"), ["s.yaml:8:", "no function sine", "did you mean sin?"]),
+    ("a set before its let", program("set: {i: 3}"), ["s.yaml:8:", "i is new, and its type is missing", "as in: set: {i: 1"]),
+    ("an unknown operation of an atomic", program("atomic: {op: addd, at: 4, value: 1, type: u32}"), ["s.yaml:8:", "addd is not possible", "did you mean add?"]),
+    ("a program that is a map", HEAD + "kernels:\n  - {name: k, grid: 4, block: 32, program: {load: 3}}\n" + SUBMIT, ["s.yaml:4:", "a list is expected, found a map", "list of steps"]),
     # operations
     ("an unknown kernel", submit("{kernel: kk, stream: a}"), ["s.yaml:6:", "no kernel kk", "did you mean k"]),
     ("no kernels at all", HEAD + SUBMIT, ["s.yaml:4:", "no kernel k", "describe it in the list `kernels`"]),
@@ -180,7 +189,7 @@ SCENARIOS = [
     ("after nobody", submit("{kernel: k, stream: a, after: zz}"), ["s.yaml:6:", "no operation zz", "give the operation an id"]),
     ("a graph with a cycle", submit("{graph: g, stream: a}") + "graphs:\n  - {name: g, nodes: [{name: a, kernel: k, after: b}, {name: b, kernel: k, after: a}]}\n",
      ["s.yaml:8:", "circle", "leave one of these edges out"]),
-    ("a graph that there is not", submit("{graph: g, stream: a}"), ["s.yaml:6:", "graph"]),
+    ("a graph that there is not", submit("{graph: g, stream: a}"), ["s.yaml:6:", "no graph g", "list `graphs`"]),
     ("a priority in words", GOOD + "streams:\n  - {name: a, priority: high}\n", ["s.yaml:8:", "not a number", "larger is more urgent"]),
     ("a priority out of range", GOOD + "streams:\n  - {name: a, priority: 9999}\n", ["s.yaml:8:", "out of range", "-1000 to 1000"]),
     ("a stream of a GPU that there is not", GOOD + "streams:\n  - {name: a, gpu: 3}\n", ["s.yaml:8:", "out of range", "number of the GPU"]),
@@ -190,14 +199,14 @@ SCENARIOS = [
     ("more than there is", memory("{name: x, bytes: 900000 GiB}"), ["s.yaml:4:", "gpu.memory"]),
     ("a file of contents that is missing", memory("{name: x, init: {file: no.bin}}"), ["s.yaml:4:", "no.bin", "make the file"]),
     ("a folder of contents", memory("{name: x, init: {file: .}}"), ["s.yaml:4:", "is a folder", "relative to the scenario's folder"]),
-    ("a file of another size", memory("{name: x, bytes: 5, init: {file: s.yaml}}"), ["s.yaml:4:", "5"]),
+    ("a file of another size", memory("{name: x, bytes: 5, init: {file: s.yaml}}"), ["s.yaml:4:", "the region 5", "what it holds when the run begins"]),
     ("contents of an unknown kind", memory("{name: x, bytes: 4 KiB, init: ones}"), ["s.yaml:4:", "{pattern: …}", "zeros"]),
     ("a pattern of an unknown name", memory("{name: x, bytes: 4 KiB, init: {pattern: foo, type: f32}}"), ["s.yaml:4:", "there is no foo", "known: i"]),
     ("a pattern of an unknown type", memory("{name: x, bytes: 4 KiB, init: {pattern: i, type: f33}}"), ["s.yaml:4:", "f33", "did you mean f32"]),
     ("written outside of the results", memory("{name: x, bytes: 4 KiB, write: ../x}"), ["s.yaml:4:", "outside of the results folder", "write below it"]),
     ("written to a whole path", memory("{name: x, bytes: 4 KiB, write: /tmp/x}"), ["s.yaml:4:", "outside of the results folder", "write below it"]),
-    ("two regions of one name", memory("{name: x, bytes: 4}\n  - {name: x, bytes: 4}"), ["s.yaml:5:", "x"]),
-    ("regions that overlap", memory("{name: x, bytes: 4 KiB, at: 4096}\n  - {name: y, bytes: 4 KiB, at: 4096}"), ["s.yaml:5:", "y"]),
+    ("two regions of one name", memory("{name: x, bytes: 4}\n  - {name: x, bytes: 4}"), ["s.yaml:5:", "two regions or tensors x", "name of the region"]),
+    ("regions that overlap", memory("{name: x, bytes: 4 KiB, at: 4096}\n  - {name: y, bytes: 4 KiB, at: 4096}"), ["s.yaml:5:", "it overlaps memory x", "leave out `at`"]),
     # expectations and figures
     ("a number in words", expect("{stat: gpu0.cwd.ctas_launched, equals: many}"), ["s.yaml:8:", "not a number", "equals"]),
     ("no value", expect("{stat: gpu0.cwd.ctas_launched}"), ["s.yaml:8:", "does not say", "give one of: equals"]),
@@ -208,7 +217,7 @@ SCENARIOS = [
     ("a fault of a kernel that there is not", expect("{fault: unmapped, kernel: zz}"), ["s.yaml:8:", "no kernel zz", "known: k"]),
     ("a name in a figure", GOOD + "figures:\n  - {name: f, value: a / b, of: {a: {stat: sim.time}}}\n", ["s.yaml:8:", "there is no b", "known: a"]),
     ("a statistic in a figure", GOOD + "figures:\n  - {name: f, value: a, of: {a: {stat: sim.tme}}}\n", ["s.yaml:8:", "sim.tme", "did you mean sim.time"]),
-    ("a kernel in a figure", GOOD + "figures:\n  - {name: f, value: a, of: {a: {kernel: q}}}\n", ["s.yaml:8:", "q", "known: k"]),
+    ("a kernel in a figure", GOOD + "figures:\n  - {name: f, value: a, of: {a: {kernel: q}}}\n", ["s.yaml:8:", "kernel: q is not possible", "known: k"]),
     # sharing
     ("a key of a share", GOOD + "subcontexts:\n  - {id: 1}\nshare:\n  - {at: 1 us, subcontext: 1, tpcs: 3}\n", ["s.yaml:10:", "tpcs", "did you mean tpc"]),
     ("half a share", GOOD + "subcontexts:\n  - {id: 1}\nshare:\n  - {at: 1 us, subcontext: 1, tpc: 3}\n", ["s.yaml:10:", "does not say clearly", "give one of"]),
@@ -261,9 +270,9 @@ COMMANDS = [
     ("a machine file with a mistake", "run good.yaml --gpu machine.yaml", ["machine.yaml:3:", "sesion_step", "did you mean session_step"]),
     ("a machine file that is a list", "run good.yaml --gpu list.yaml", ["list.yaml:", "--dump-config"]),
     ("a machine file of an unknown preset", "run good.yaml --gpu base.yaml", ["smal", "did you mean small"]),
-    ("a folder as a machine", "run good.yaml --gpu folder", ["folder"]),
-    ("a folder as a scenario", "run folder", ["folder"]),
-    ("a file that is missing", "run absent.yaml", ["absent.yaml"]),
+    ("a folder as a machine", "run good.yaml --gpu folder", ["folder: this is a folder", "name a file in it"]),
+    ("a folder as a scenario", "run folder", ["folder: is a directory", "Name a file in it"]),
+    ("a file that is missing", "run absent.yaml", ["absent.yaml: cannot be opened", "Check the name"]),
     ("an empty file", "run empty.yaml", ["empty.yaml", "the file is empty", "again"]),
     ("a file of noise", "run noise.bin", ["noise.bin", "neither a scenario nor a recorded trace", "heddle: 1"]),
     ("two scenarios", "run good.yaml good.yaml", ["good.yaml", "runs alone", "recorded traces only"]),
@@ -274,11 +283,12 @@ COMMANDS = [
     # recordings
     ("a JSON of something else", "run menu.json", ["menu.json", "traceEvents"]),
     ("a list in JSON", "run array.json", ["array.json", "neither a scenario nor"]),
+    ("a scenario in JSON that is cut off", "run half.json", ["half.json:", "not valid YAML"]),
     ("a recording without kernels", "run none.json", ["none.json", "kernel"]),
     ("a recording that is cut off", "run cut.json", ["cut.json", "byte"]),
     ("a packed recording that is cut off", "run cut.json.gz", ["cut.json.gz", "truncated"]),
-    ("noise that says it is packed", "run noise.gz", ["noise.gz"]),
-    ("a kernel that ends before it starts", "run backwards.json", ["backwards.json", "dur"]),
+    ("noise that says it is packed", "run noise.gz", ["noise.gz", "damaged", "gzip -t"]),
+    ("a kernel that ends before it starts", "run backwards.json", ["backwards.json", '"dur" is -3.0', "record it again"]),
     ("a grid in words", "run grid.json", ["grid.json", "grid"]),
     ("a kernel larger than the machine", "run large.json", ["large.json", "shared memory", "the limit is", "contradict each other"]),
     ("a device that was not recorded", "run trace.json --device 3", ["trace.json", "device 3", "its devices: 0"]),
@@ -288,10 +298,10 @@ COMMANDS = [
     ("a line with too few columns", "run short.csv --gpu mi350x", ["short.csv:3", "columns", "again"]),
     ("times in words", "run words.csv --gpu mi350x", ["words.csv:2", "Start_Timestamp"]),
     ("a table of something else", "run table.csv --gpu mi350x", ["table.csv", "neither a scenario nor"]),
-    ("counters that are missing", "run trace.json --fit demand --counters no.csv", ["no.csv"]),
-    ("counters of something else", "run trace.json --fit demand --counters table.csv", ["table.csv"]),
+    ("counters that are missing", "run trace.json --fit demand --counters no.csv", ["no.csv: cannot be opened", "Check the name"]),
+    ("counters of something else", "run trace.json --fit demand --counters table.csv", ["table.csv:1", "does not name the columns", "ncu --csv"]),
     ("baselines that are not to be", "run trace.json --no-baseline --keep-baselines b", ["--keep-baselines", "give one of them"]),
-    ("baselines in a file", "run trace.json --set gpu.clock=1 --keep-baselines empty.yaml", ["empty.yaml"]),
+    ("baselines in a file", "run trace.json --set gpu.clock=1 --keep-baselines empty.yaml", ["empty.yaml", "cannot be written", "--keep-baselines"]),
     # import, compile, occupancy, show
     ("an unknown format of a recording", "import nvprof trace.json", ["heddle import kineto trace.json.gz", "kineto, nsys, rocprof"]),
     ("nothing to import", "import kineto", ["heddle import kineto"]),
@@ -317,7 +327,7 @@ COMMANDS = [
     # sweep, compare, test
     ("a sweep of nothing", "sweep", ["the file of a sweep", "docs/sweep.md"]),
     ("a sweep of a scenario", "sweep good.yaml", ["good.yaml", "is a scenario, not a sweep", "`sweep: 1`"]),
-    ("a sweep of a file that is missing", "sweep absent.yaml", ["absent.yaml"]),
+    ("a sweep of a file that is missing", "sweep absent.yaml", ["absent.yaml: there is no such file", "look at its name"]),
     ("a sweep of a misspelt key", "sweep key.yaml", ["key.yaml:5:", "figurs", "did you mean figures"]),
     ("an axis without values", "sweep axis.yaml", ["axis.yaml:4:", "values"]),
     ("an axis of an unknown option", "sweep option.yaml", ["option.yaml:4:", "tming", "did you mean timing"]),
@@ -328,8 +338,8 @@ COMMANDS = [
     ("jobs in words", "sweep sweep.yaml --jobs many", ["--jobs many", "from 1 to 1024"]),
     ("again of what", "sweep sweep.yaml --again some", ["--again some", "failed or all"]),
     ("a comparison of one", "compare folder", ["two folders", "as in: heddle compare"]),
-    ("a comparison of no results", "compare folder folder", ["folder"]),
-    ("a comparison with nothing", "compare absent gone", ["absent"]),
+    ("a comparison of no results", "compare folder folder", ["folder: is no folder of results", "stats.json"]),
+    ("a comparison with nothing", "compare absent gone", ["absent: is no folder of results", "stats.json"]),
     ("a limit without a number", "compare folder folder --fail-if sim.time", ["sim.time", "WHAT>LIMIT"]),
     ("a limit in words", "compare folder folder --fail-if sim.time>much", ["sim.time>much"]),
     ("rows of a table", "compare folder folder --rows 0", ["--rows 0", "of at least 1"]),
@@ -355,7 +365,7 @@ RUNS = [
      ["s.yaml:11", "which the list `subcontexts` lacks"]),
     ("two shares at once", GOOD + DYNAMIC + "share:\n  - {at: 1 us, subcontext: 1, credits: 1}\n"
      "  - {at: 1 us, subcontext: 1, credits: 2}\n", "", 0, ["s.yaml:12", "line 11 changes the same at the same time"]),
-    ("a kernel that nobody launches", HEAD + KERNEL + "  - {name: j, grid: 1, block: 32, cycles: 1}\n" + SUBMIT, "", 0, ["j"]),
+    ("a kernel that nobody launches", HEAD + KERNEL + "  - {name: j, grid: 1, block: 32, cycles: 1}\n" + SUBMIT, "", 0, ["kernel j is never submitted"]),
     ("an expectation that fails, quietly", expect("{stat: gpu0.cwd.ctas_launched, equals: 5}"), "--quiet", 1, ["ctas_launched = 5, but is 4"]),
     ("a grid without an end, with a limit", kernel("grid: [2147483647, 65535, 65535], block: 64, cycles: 100"), "--limit time=20us", 5,
      ["partial", "run.time_limit"]),
@@ -366,7 +376,8 @@ RUNS = [
 FILES = {
     "good.yaml": GOOD, "sweep.yaml": SWEEP, "trace.json": trace(), "empty.yaml": "", "noise.bin": "\x00\x01\x02\n",
     "machine.yaml": "gpu:\n  cwd:\n    sesion_step: 2\n", "list.yaml": "- 1\n- 2\n", "base.yaml": "preset: smal\ngpu: {clock: 1}\n",
-    "menu.json": '{"menu": {"id": "file", "items": [1, 2, 3]}}', "array.json": "[1, 2, 3]", "none.json": '{"traceEvents": []}',
+    "menu.json": '{"menu": {"id": "file", "items": [1, 2, 3]}}', "array.json": "[1, 2, 3]",
+    "half.json": '{"heddle": 1, "name": "\\ud83d\\ude00", "kernels": [', "none.json": '{"traceEvents": []}',
     "cut.json": trace()[:400], "cut.json.gz": gzip.compress(trace().encode())[:-20], "noise.gz": b"\x1f\x8b gzip, but not really",
     "backwards.json": trace(dur=-3.0), "grid.json": trace(args={"grid": "many"}), "large.json": trace(args={"shared memory": 400000}),
     "rocprof.csv": ROCPROF, "columns.csv": ROCPROF.replace('"Workgroup_Size_X",', "").replace(",64,1,1,", ",1,1,"),
@@ -423,7 +434,10 @@ class MistakesTest(unittest.TestCase):
     def test_each_ends_with_place_remedy_and_status(self):
         table = list(rows())
         self.assertGreaterEqual(len(table), LEAST_ROWS)
-        self.assertEqual(len({(what, tuple(arguments)) for what, _, arguments, _, _ in table}), len(table) - 1)
+        self.assertEqual(len({(what, tuple(arguments)) for what, _, arguments, _, _ in table}), len(table))
+        # A word of a row could stand in any message: it must be long enough to be a sentence's, or say where.
+        for what, _, arguments, _, said in table:
+            self.assertTrue(not arguments or max(map(len, said)) >= 8 or len(said) > 2, what)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             found = [line for lines in pool.map(lambda row: wrong(*row), table) for line in lines]
         self.assertEqual(found, [], f"{len(found)} of {len(table)}:\n" + "\n".join(found))
@@ -434,6 +448,31 @@ class MistakesTest(unittest.TestCase):
                        "submit:\n  - {kernel: k, stream: a}\n  - {kernel: j, stream: a}\n  - {kernel: i, stream: a}\n"
                        "expect:\n  - {stat: gpu0.cwd.ctas_launched, equals: 16}\n")
         self.assertEqual(wrong("merge keys", {"s.yaml": text}, ["run", "s.yaml", "--out", "out"], 0, ["16"]), [])
+
+    def test_what_is_merged_comes_first(self):
+        # What builds on it comes later, and what a map says itself stands where the base has it.
+        for parameters, ctas in (("{<<: {n: 4}, m: 2 * n}", 8), ("{<<: {n: 4, m: 2 * n}, n: 8}", 16),
+                                 ("{<<: [{m: n + 1}, {n: 4, m: 0}], l: m}", 5)):
+            text = f"parameters: {parameters}\n" + kernel('grid: "${m}", block: 64, cycles: 9') + \
+                f"expect:\n  - {{stat: gpu0.cwd.ctas_launched, equals: {ctas}}}\n"
+            self.assertEqual(wrong(parameters, {"s.yaml": text}, ["run", "s.yaml", "--out", "out"], 0, [f"= {ctas}"]), [])
+        text = HEAD + ("kernels:\n  - name: k\n    grid: 4\n    block: 32\n    program:\n      - let: &base {a: 4 * thread.x}\n"
+                       "  - name: j\n    grid: 4\n    block: 32\n    program:\n      - let: {<<: *base, b: a + 1}\n"
+                       "submit:\n  - {kernel: k, stream: a}\n  - {kernel: j, stream: a}\n")
+        self.assertEqual(wrong("a dependent let", {"s.yaml": text}, ["run", "s.yaml", "--out", "out"], 0, ["2 kernels"]), [])
+
+    def test_a_scenario_in_json_may_be_large(self):
+        scene = {"heddle": 1, "gpu": "small", "description": "x " * (3 << 20),
+                 "kernels": [{"name": "k", "grid": 4, "block": 64, "cycles": 100}], "submit": [{"kernel": "k", "stream": "a"}]}
+        self.assertEqual(wrong("6 MiB", {"s.json": json.dumps(scene)}, ["run", "s.json", "--out", "out"], 0, ["1 kernel"]), [])
+
+    def test_subcontext_0_is_always_there(self):
+        text = GOOD + DYNAMIC + "share:\n  - {at: 1 us, subcontext: 0, credits: 1}\n"
+        with tempfile.TemporaryDirectory() as name:
+            Path(name, "s.yaml").write_text(text, encoding="utf-8")
+            done = subprocess.run([PROGRAM, "run", "s.yaml"], cwd=name, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("the list `subcontexts` lacks", done.stdout)
 
     def test_output_that_cannot_be_written_is_no_success(self):
         with open("/dev/full", "w", encoding="utf-8") as full:

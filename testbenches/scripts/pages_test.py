@@ -2,8 +2,8 @@
 """Pages that show commands, as a reader follows them: every block of YAML behind a line "In `NAME`:" becomes that file, every
 line of a block of commands is run, in order, in a folder with the project's scenarios. A command must end with the status
 that the line before its block names ("exit status 1"), 0 without one; what a block of text shows is what the last command
-prints, where a line of … stands for any lines and a number for one that differs by no more than a tenth: it is the model
-that says it. Blocks of Python are cells of one session. HEDDLE_PROGRAM names the program."""
+prints, where a line of … stands for any lines, and a number with a fraction, or of a time, for one that differs by no more
+than two hundredths: it is the model that says it. Blocks of Python are cells of one session. HEDDLE_PROGRAM names the program."""
 
 import os
 import re
@@ -20,6 +20,8 @@ ANY = "…"
 # Which words of a line are numbers: with what may stand around them.
 NUMBER = re.compile(r"^([('+]*)(-?[\d,]*\.?\d+(?:e[+-]?\d+)?)(\D*)$")
 COMMANDS = ("heddle ", "awk ", "cut ")
+NEAR = 0.02
+TIMES = re.compile(r"(ps|ns|us|ms|s|%)\W*$")
 CELLS_END = "\x1d"
 
 
@@ -40,18 +42,21 @@ def blocks(text):
 
 
 def same(shown, printed):
-    """The same words, and numbers within a tenth."""
+    """The same words, and the same numbers; measures near each other."""
     words = re.split(r"[\s,]+", shown), re.split(r"[\s,]+", printed)
     if len(words[0]) != len(words[1]):
         return False
-    for one, other in zip(*words):
+    for one, other, behind in zip(*words, [*words[0][1:], ""]):
         if one == other:
             continue
         numbers = NUMBER.match(one), NUMBER.match(other)
         if None in numbers or any(numbers[0][part] != numbers[1][part] for part in (1, 3)):
             return False
+        # Those that count something are exact.
+        if "." not in numbers[0][2] and not TIMES.match(behind):
+            return False
         first, second = (float(number[2]) for number in numbers)
-        if abs(first - second) > 0.1 * abs(first):
+        if abs(first - second) > NEAR * abs(first):
             return False
     return True
 
@@ -73,9 +78,9 @@ def prints(shown, printed):
 
 class MatchingTest(unittest.TestCase):
     def test_words_and_numbers(self):
-        for shown, printed in (("a 100 b", "a 109 b"), ("1.0,2", "1.05,2.1"), ("span 0.98 x", "span 0.97 x"), ("(+5.0 %)", "(+5.1 %)")):
+        for shown, printed in (("a 100 us", "a 101 us"), ("1.0,2", "1.01,2"), ("span 0.98 x", "span 0.97 x"), ("(+5.0 %)", "(+5.1 %)")):
             self.assertTrue(same(shown, printed), shown)
-        for shown, printed in (("a 100 b", "a 111 b"), ("a", "b"), ("a b", "a"), ("0", "1"), ("-1", "1"), ("2 us", "2 ns")):
+        for shown, printed in (("a 100 b", "a 101 b"), ("1.0", "1.1"), ("100 us", "103 us"), ("a", "b"), ("a b", "a"), ("0", "1"), ("-1", "1"), ("2 us", "2 ns")):
             self.assertFalse(same(shown, printed), shown)
 
     def test_lines_follow_each_other(self):

@@ -6,7 +6,10 @@ import csv
 import importlib.util
 import json
 import os
+import pickle
 import re
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -48,7 +51,288 @@ class InFolder(unittest.TestCase):
         os.chdir(scratch.name)
 
 
+def stub(test, text):
+    """A program in the place of heddle: a script of Python that has the arguments behind the command in `words`."""
+    path = Path("stub").resolve()
+    path.write_text(f"#!{sys.executable} -B\nimport json, os, signal, sys, time\n"
+                    f"if sys.argv[1:] == ['version']: print('heddle {heddle.__version__}'); sys.exit()\n"
+                    f"words = sys.argv[2:]\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+    before = os.environ["HEDDLE_PROGRAM"]
+    test.addCleanup(os.environ.__setitem__, "HEDDLE_PROGRAM", before)
+    os.environ["HEDDLE_PROGRAM"] = str(path)
+    return path
+
+
+class Number:
+    """A number as numpy has them."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def item(self):
+        return self.value
+
+
 class WithoutProgramTest(InFolder):
+    @unittest.skipUnless(importlib.util.find_spec("yaml"), "PyYAML is not installed")
+    def test_every_shipped_scenario_comes_back(self):
+        import yaml  # pylint: disable=import-outside-toplevel
+        found = 0
+        for path in sorted((ROOT / "scenarios").rglob("*.yaml")):
+            data = yaml.safe_load(path.read_text(encoding="utf-8"))
+            if "heddle" not in data:
+                continue
+            made = heddle.Scenario.load(path)
+            self.assertEqual(made.to_dict(), data, path)
+            self.assertEqual(list(made.to_dict()), list(data), path)
+            made.save("copy.yaml")
+            self.assertEqual(yaml.safe_load(Path("copy.yaml").read_text(encoding="utf-8")), data, path)
+            self.assertEqual(json.loads(made.text()), data, path)
+            found += 1
+        self.assertGreater(found, 80)
+
+    def test_operations_of_packets_are_a_list_in_a_map(self):
+        made = heddle.Scenario("x", submit={"by": "aql", "operations": [{"id": "op1", "kernel": "k", "stream": "a"}]})
+        self.assertEqual([made.launch("k", stream="a"), made.launch("k")], ["op2", "op3"])
+        self.assertEqual(made.to_dict()["submit"]["by"], "aql")
+        self.assertEqual([one["id"] for one in made.to_dict()["submit"]["operations"]], ["op1", "op2", "op3"])
+        empty = heddle.Scenario("x", submit={"by": "tmdq"})
+        self.assertEqual(empty.launch("k"), "op0")
+
+    def test_ids_are_looked_at_once(self):
+        made = heddle.Scenario("x")
+        looks = []
+
+        class Entry(dict):
+            def get(self, *arguments):
+                looks.append(1)
+                return super().get(*arguments)
+
+        made.data["submit"] = [Entry(id=f"a{i}") for i in range(100)]
+        self.assertEqual([made.launch("k") for _ in range(100)], [f"op{i}" for i in range(100, 200)])
+        self.assertEqual(len(looks), 100)
+        made.data["submit"] = [{"id": "op1"}]  # another list
+        self.assertEqual(made.launch("k"), "op2")
+
+    def test_paths_and_numbers_of_numpy_are_values(self):
+        made = heddle.Scenario("x", seed=Number(3))
+        made.memory("a", init={"file": Path("a.bin")})
+        made.kernel("k", grid=(Number(4), 2), block=32, cycles={"min": Number(5), "max": 6})
+        data = json.loads(made.text())
+        self.assertEqual(data["seed"], 3)
+        self.assertEqual(data["memory"][0]["init"]["file"], str(Path("a.bin").resolve()))
+        self.assertEqual((data["kernels"][0]["grid"], data["kernels"][0]["cycles"]), ([4, 2], {"min": 5, "max": 6}))
+        self.assertEqual(settings_of({"a": Number(7), "b": (Number(1),), "c": Number(True)}),
+                         ["--set", "a=7", "--set", "b=[1]", "--set", "c=true"])
+        self.assertEqual(options_of({"counters": Path("x.csv"), "seed": Number(2), "quiet": Number(False)}),
+                         ["--counters", "x.csv", "--seed", "2"])
+        self.assertEqual(heddle.axis("x", values=[Number(1), Path("p")])["values"], [1, "p"])
+
+    def test_a_program_that_ends_without_results(self):
+        stub(self, "os.kill(os.getpid(), signal.SIGKILL)")
+        with self.assertRaises(heddle.Stopped) as caught:
+            heddle.run(small())
+        self.assertEqual((caught.exception.status, caught.exception.run), (-9, None))
+        for status, kind in ((1, heddle.ExpectationFailed), (3, heddle.NoProgress), (5, heddle.Stopped), (0, heddle.InternalError)):
+            stub(self, f"sys.exit({status})")
+            for check in (True, False):
+                with self.assertRaises(kind):
+                    heddle.run(small(), check=check)
+        # Results of an earlier run in the folder are not those of this one.
+        Path("out").mkdir()
+        Path("out/stats.json").write_text("{}", encoding="utf-8")
+        with self.assertRaises(heddle.ExpectationFailed) as caught:
+            stub(self, "sys.exit(1)")
+            heddle.run(small(), out="out")
+        self.assertIsNone(caught.exception.run)
+
+    def test_options_that_simulate_nothing_are_refused(self):
+        for option in ("dump_config", "dump-config", "help", "out_", "set_"):
+            with self.assertRaisesRegex(TypeError, option):
+                heddle.run(small(), **{option: "x"})
+        self.assertFalse(Path("heddle-out").exists())
+
+    def test_no_files_are_not_the_shipped_scenario(self):
+        with self.assertRaisesRegex(ValueError, "empty"):
+            heddle.run([])
+        with self.assertRaisesRegex(ValueError, "empty"):
+            heddle.sweep([], {"gpu.l2.slices": [1]})
+        with self.assertRaises(TypeError):
+            heddle.sweep()
+
+    def test_exceptions_say_what_failed(self):
+        output = "title\n  met:     a = 1\n  FAILED:  b = 2, but is 3\n  FAILED:  c\n  note: none\n"
+        self.assertEqual(str(heddle.ExpectationFailed(1, output, "")), "FAILED: b = 2, but is 3")
+        self.assertEqual(str(heddle.ExpectationFailed(1, "  FAULT:   gpu0: x\n", "")), "FAULT: gpu0: x")
+        self.assertEqual(str(heddle.ExpectationFailed(1, "  RACE:    gpu0: y\n", "")), "RACE: gpu0: y")
+        self.assertEqual(str(heddle.ExpectationFailed(1, "  note: a\n  note: b\n", "")), "note: b")
+        self.assertEqual(str(heddle.ExpectationFailed(1, "", "heddle: s:\n  FAILED:  b\n")), "FAILED: b")  # --quiet
+        self.assertEqual(str(heddle.NoProgress(3, output, "heddle: no progress: x\n  chain\n")), "no progress: x\n  chain")
+
+    def test_exceptions_go_through_pickle(self):
+        said = heddle.BadInput(2, "out", "heddle: s.yaml:7:3: unknown\n  did you mean?\n", None)
+        for one in (said, heddle.ProgramMissing("not there\n  install it")):
+            again = pickle.loads(pickle.dumps(one))
+            self.assertIs(type(again), type(one))
+            self.assertEqual((again.__dict__, again.args), (one.__dict__, one.args))
+
+    def test_the_program_beside_the_package(self):
+        from heddle._program import _beside  # pylint: disable=import-outside-toplevel
+        for site in ("lib/python3/dist-packages", "lib/python3.11/site-packages", "lib64/python3.9/site-packages"):
+            self.assertEqual(_beside(Path("/opt/x") / site / "heddle"), [Path("/opt/x/bin/heddle")])
+        # A folder above that has a bin is no prefix.
+        self.assertEqual(_beside(Path("/home/me/work/lib/heddle")), [])
+        self.assertEqual(_beside(Path("/home/me/python/heddle")), [])
+        root = Path("tree").resolve()
+        for preset in ("debug", "release"):
+            (root / "build" / preset).mkdir(parents=True)
+            (root / "build" / preset / "heddle").touch()
+        (root / "CMakeLists.txt").touch()
+        self.assertEqual(_beside(root / "platforms/python/heddle"), [root / "build/release/heddle", root / "build/debug/heddle"])
+
+    def test_a_program_of_another_version_is_refused(self):
+        path = stub(self, "sys.exit(0)")
+        path.write_text("#!/bin/sh\necho heddle 9.9.9\n", encoding="utf-8")
+        with self.assertRaisesRegex(heddle.ProgramMissing, "is version 9.9.9; this package is for 0"):
+            heddle.presets()
+        path.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+        os.utime(path, ns=(1, 1))
+        with self.assertRaisesRegex(heddle.ProgramMissing, "does not say its version"):
+            heddle.presets()
+        path.write_text("no program", encoding="utf-8")
+        os.utime(path, ns=(2, 2))
+        with self.assertRaisesRegex(heddle.ProgramMissing, "cannot be started"):
+            heddle.presets()
+
+    def test_an_interruption_of_python_alone_reaches_the_program(self):
+        # As in a notebook, where no terminal tells the program.
+        stub(self, "def told(number, frame):\n    open('told', 'a').write('x'); signal.signal(number, signal.SIG_DFL); "
+                   "time.sleep(2); sys.exit(130)\n"
+                   "signal.signal(signal.SIGINT, told)\nopen('ready', 'w').close()\ntime.sleep(60)")
+        script = Path("alone.py")
+        script.write_text(f"import sys; sys.path.insert(0, {str(ROOT / 'platforms/python')!r})\nimport heddle\n"
+                          "try:\n    heddle.run()\nexcept KeyboardInterrupt:\n    print('interrupted')\n", encoding="utf-8")
+        for whole in (False, True):
+            for name in ("told", "ready"):
+                Path(name).unlink(missing_ok=True)
+            with subprocess.Popen([sys.executable, "-B", script], stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+                for _ in range(600):
+                    if Path("ready").is_file():
+                        break
+                    time.sleep(0.05)
+                if whole:
+                    os.killpg(process.pid, signal.SIGINT)
+                else:
+                    process.send_signal(signal.SIGINT)
+                output, _ = process.communicate(timeout=40)
+            self.assertEqual(output, "interrupted\n")
+            self.assertEqual(Path("told").read_text(encoding="utf-8"), "x")  # once, and it could write what it had
+
+    def test_other_ends_of_python_end_the_program(self):
+        stub(self, "open('pid', 'w').write(str(os.getpid()))\ntime.sleep(60)")
+
+        class Late(Exception):
+            pass
+
+        def late(*_):
+            raise Late
+
+        before = signal.signal(signal.SIGALRM, late)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        begin = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, 2)
+        with self.assertRaises(Late):
+            heddle.run()
+        self.assertLess(time.monotonic() - begin, 30)
+        if Path("pid").is_file():
+            with self.assertRaises(ProcessLookupError):
+                os.kill(int(Path("pid").read_text(encoding="utf-8")), 0)
+
+    def test_a_scenario_is_no_result_and_goes_with_its_results(self):
+        stub(self, "out = words[words.index('--out') + 1]\n"
+                   "open(out + '/host.json', 'w').write(json.dumps({'command': 'heddle run ' + ' '.join(words)}))\n"
+                   "open(out + '/stats.json', 'w').write(json.dumps({'stats': {}}))")
+        heddle.run(heddle.Scenario("stats"), out="there")
+        self.assertEqual(heddle.run(heddle.Scenario("host"), out="there").data, {"stats": {}})
+        self.assertFalse(Path("there/stats.scenario.json").exists())
+        self.assertTrue(Path("there/host.scenario.json").exists())
+        Path("there/mine.scenario.json").touch()  # somebody else's
+        heddle.run("other.yaml", out="there")
+        self.assertEqual(sorted(path.name for path in Path("there").iterdir()), ["host.json", "mine.scenario.json", "stats.json"])
+
+    def test_sweeps_name_files_and_folders(self):
+        written = stub(self, "sys.exit(2)")
+        os.environ["HEDDLE_PROGRAM"] = str(written)
+
+        def swept(*arguments, **keys):
+            before = {path: path.read_text(encoding="utf-8") for path in Path(".").rglob("*.json")}
+            with self.assertRaises(heddle.BadInput):
+                heddle.sweep(*arguments, **keys)
+            (file,) = [path for path in Path(".").rglob("*.json")
+                       if not path.name.endswith(".scenario.json") and before.get(path) != path.read_text(encoding="utf-8")]
+            return file, json.loads(file.read_text(encoding="utf-8"))
+
+        here = Path(".").resolve()
+        Path("m.yaml").touch()
+        file, data = swept(["a.b.json.gz", "c.json"], {"gpu.l2.slices": [1, 2]})
+        self.assertEqual(str(file), "heddle-out/a.b.sweep/a.b.json")
+        self.assertEqual(data["run"], [str(here / "a.b.json.gz"), str(here / "c.json")])
+        axes = [heddle.axis(option="file", values=["x.1.json", Path("y.json")]),
+                {"zip": [heddle.axis(option="gpu", values=["small", "m.yaml"]), heddle.axis("gpu.clock", values=[1, 2])]}]
+        file, data = swept(None, axes, options={"counters": "m.yaml", "no_baseline": True})
+        self.assertEqual(str(file), "heddle-out/x.1.sweep/x.1.json")
+        self.assertNotIn("run", data)
+        self.assertEqual(data["axes"][0], {"option": "file", "values": [str(here / "x.1.json"), str(here / "y.json")],
+                                           "labels": ["x.1.json", "y.json"]})
+        self.assertEqual(data["axes"][1]["zip"][0]["values"], ["small", str(here / "m.yaml")])
+        self.assertEqual(data["options"], {"counters": str(here / "m.yaml"), "no-baseline": True})
+        # Another scenario of the same name is another folder; more values are the same one.
+        first, _ = swept(small(), {"gpu.l2.slices": [1]})
+        grown, _ = swept(small(), {"gpu.l2.slices": [1, 2]})
+        other = small()
+        other.data["kernels"][0]["cycles"] = 7
+        second, _ = swept(other, {"gpu.l2.slices": [1]})
+        self.assertEqual((first, grown), (Path("heddle-out/two_kernels.sweep/two_kernels.json"),) * 2)
+        self.assertEqual(second, Path("heddle-out/two_kernels.2.sweep/two_kernels.json"))
+        swept(small(), {"gpu.l2.slices": [1]}, out="out")
+        for name in (None, "renamed"):
+            with self.assertRaisesRegex(ValueError, "another scenario"):
+                heddle.sweep(other, {"gpu.l2.slices": [1]}, out="out", name=name)
+
+    def test_ok_is_what_the_status_says(self):
+        def opened(ended="well", **changes):
+            Path("stats.json").write_text(json.dumps({"completed": True, "partial": False, "expectations": [], "faults": [],
+                                                      "gpus": [{}], "stats": {}, **changes}), encoding="utf-8")
+            Path("kernels.csv").write_text(f"name,ended\n7,{ended}\n", encoding="utf-8")
+            return heddle.Run(".")
+
+        self.assertTrue(opened().ok)
+        self.assertEqual(opened().kernels, [{"name": "7", "ended": "well"}])
+        self.assertTrue(opened(faults=[{"expected": True}]).ok)
+        self.assertTrue(opened(completed=False, expectations=[{"ok": True}]).ok)  # expected to stand still
+        self.assertFalse(opened(completed=False).ok)
+        self.assertFalse(opened(partial=True).ok)
+        self.assertFalse(opened(expectations=[{"ok": False}]).ok)
+        self.assertFalse(opened(faults=[{"expected": True}, {"expected": False}]).ok)
+        self.assertFalse(opened(gpus=[{"races": ["x"]}]).ok)
+        self.assertFalse(opened(ended="rejected").ok)
+        self.assertEqual([heddle.Run(".", status).ok for status in (0, 1, 3, 5)], [True, False, False, False])
+
+    def test_columns_have_one_type_and_slices_have_columns(self):
+        Path("t.csv").write_text("a,b,c,d,e\n1,1,1,7,\n2,2.5,x,8,\n,3,3,9,\n", encoding="utf-8")
+        table = heddle.Table.read("t.csv", text=["d"])
+        self.assertEqual(table.column("a"), [1, 2, None])
+        self.assertEqual([repr(one) for one in table.column("b")], ["1.0", "2.5", "3.0"])
+        self.assertEqual(table.column("c"), ["1", "x", "3"])
+        self.assertEqual(table.column("d"), ["7", "8", "9"])
+        self.assertEqual(table.column("e"), [None, None, None])
+        self.assertEqual(table[1:].column("c"), ["x", "3"])
+        self.assertEqual(table[:0].columns, ["a", "b", "c", "d", "e"])
+        self.assertEqual(table[0]["a"], 1)
+        again = pickle.loads(pickle.dumps(table))
+        self.assertEqual((again, again.columns), (table, table.columns))
+
     def test_versions_are_those_of_the_project(self):
         cmake = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
         self.assertEqual(heddle.__version__, re.search(r"project\(heddle VERSION ([\d.]+)", cmake)[1])
@@ -231,7 +515,7 @@ class WithProgramTest(InFolder):
         with self.assertRaises(heddle.BadInput) as caught:
             heddle.run(made)
         self.assertEqual(caught.exception.status, 2)
-        self.assertTrue(caught.exception.file.endswith("two_kernels.json"))
+        self.assertTrue(caught.exception.file.endswith("two_kernels.scenario.json"))
         self.assertIsNotNone(caught.exception.line)
         self.assertIn("seed", caught.exception.remedy)
         with self.assertRaisesRegex(heddle.BadInput, "did you mean session_step"):
@@ -343,8 +627,6 @@ class WithProgramTest(InFolder):
                           "import heddle\n"
                           f"try:\n    heddle.run(heddle.Scenario.of({made.to_dict()!r}), out='out')\n"
                           "except KeyboardInterrupt:\n    print(heddle.Run('out').partial)\n", encoding="utf-8")
-        import signal  # pylint: disable=import-outside-toplevel
-        import subprocess  # pylint: disable=import-outside-toplevel
         with subprocess.Popen([sys.executable, "-B", script], stdout=subprocess.PIPE, text=True,
                               start_new_session=True) as process:
             for _ in range(600):

@@ -95,6 +95,11 @@ class CompletionTest(unittest.TestCase):
     def test_values_of_options(self):
         self.assertEqual(self.offers("run", "--timing", ""), ["at", "fast", "lt"])
         self.assertEqual(self.offers("run", "--timing", "f"), ["fast"])
+        # With = between them: three words, or one, as the shell breaks words.
+        self.assertEqual(self.offers("run", "--timing", "=", "f"), ["fast"])
+        self.assertEqual(self.offers("run", "--timing", "="), ["at", "fast", "lt"])
+        self.assertEqual(self.offers("run", "--timing=f"), ["--timing=fast"])
+        self.assertEqual(self.offers("run", "--out=r"), ["--out=results"])
         self.assertEqual(self.offers("run", "--limit", ""), ["events=", "time=", "wall="])
         self.assertEqual(self.offers("run", "--seed", ""), [])
         self.assertEqual(self.offers("run", "--out", ""), ["results"])

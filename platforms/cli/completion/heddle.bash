@@ -31,22 +31,32 @@ _heddle_parameters() {
 _heddle_reply() {  # candidates one a line; the word
   local candidate
   while IFS= read -r candidate; do
-    if [[ -n "$candidate" && "$candidate" == "$2"* ]]; then COMPREPLY+=("$candidate"); fi
+    if [[ -n "$candidate" && "$candidate" == "$2"* ]]; then COMPREPLY+=("$option$candidate"); fi
   done <<<"$1"
 }
 
 _heddle_files() {  # the word; folders alone: -d
   local candidate
   while IFS= read -r candidate; do
-    if [[ -n "$candidate" ]]; then COMPREPLY+=("$candidate"); fi
+    if [[ -n "$candidate" ]]; then COMPREPLY+=("$option$candidate"); fi
   done < <(compgen "${2:--f}" -- "$1")
   compopt -o filenames 2>/dev/null
 }
 
 _heddle() {
   local _heddle_program=${1:-heddle} word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-  local command=${COMP_WORDS[1]-} value
+  local command=${COMP_WORDS[1]-} value option=''
   COMPREPLY=()
+  # --timing=f is three words where = breaks words, as it usually does, and one where it does not.
+  if [[ "$word" == = && "$before" == --* ]]; then
+    word=''
+  elif ((COMP_CWORD > 2)) && [[ "$before" == = && "${COMP_WORDS[COMP_CWORD - 2]}" == --* ]]; then
+    before=${COMP_WORDS[COMP_CWORD - 2]}
+  elif [[ "$word" == --*=* ]]; then
+    option=${word%%=*}=
+    before=${word%%=*}
+    word=${word#*=}
+  fi
   if ((COMP_CWORD == 1)); then
     _heddle_reply "$(_heddle_commands)"$'\n'"--help"$'\n'"--version" "$word"
     return

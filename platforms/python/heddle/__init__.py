@@ -1,6 +1,6 @@
 """Scenarios, runs, sweeps and results of the program heddle.
 
-The package starts the installed program and reads what it writes; nothing is simulated here. docs/python.md is the manual.
+The package starts the installed program and reads what it writes; nothing is simulated here. docs/tutorial-python.md shows it.
 """
 
 from ._errors import (BadInput, ExpectationFailed, HeddleError, InternalError, NoProgress, ProgramMissing, Stopped)

@@ -7,11 +7,15 @@ import re
 import tempfile
 from pathlib import Path
 
-from ._errors import error_of
-from ._program import call, options_of, settings_of, told
+from ._errors import InternalError, error_of
+from ._program import call, option_name, options_of, settings_of, told
 from ._scenario import Scenario
 from ._tables import Table
 
+# Options that are arguments of run() themselves, or after which nothing is simulated.
+_NO_OPTIONS = ("dump-config", "help", "gpu", "set", "let", "out", "limit", "check")
+# Columns of tables that are names, though they may be written as numbers.
+_NAMES = ("gpu", "kind", "name", "kernel", "stream", "grid", "block", "ended")
 _PAGE = re.compile(r"^page: (.*)$", re.MULTILINE)
 
 
@@ -78,8 +82,16 @@ class Run:
 
     @property
     def ok(self):
-        """Whether it has come to its end and all expectations are met. Faults and rejected kernels: see `status`."""
-        return bool(self.data["completed"]) and not self.partial and all(one["ok"] for one in self.data["expectations"])
+        """Whether it ends with status 0: it has come to its end, or stands still where that is expected; all expectations are
+        met; and there are no faults that nobody expects, no rejected operations and no races."""
+        if self.status is not None:
+            return self.status == 0
+        data = self.data
+        if self.partial or not (data["completed"] or data["expectations"]):
+            return False
+        races = any(gpu.get("races") for gpu in data["gpus"])
+        wrong = races or any(not one["ok"] for one in data["expectations"]) or any(not one["expected"] for one in data["faults"])
+        return not wrong and "rejected" not in self.kernels.column("ended")
 
     @property
     def expectations(self):
@@ -100,7 +112,7 @@ class Run:
         path = self.folder / name
         if not path.is_file():
             raise FileNotFoundError(f"{self.folder} has no {name}: {how}")
-        return Table.read(path)
+        return Table.read(path, _NAMES)
 
     @functools.cached_property
     def kernels(self):
@@ -172,22 +184,27 @@ def run(what=None, *, gpu=None, set=None, let=None, out=None, limit=None, check=
     what: a Scenario, a map, a file, a list of recordings (one per GPU), or nothing for the shipped scenario.
     gpu: a preset or a file, or a list of them. set: parameters of the machine, {"gpu.l2.bandwidth": 32}. let: parameters of
     the scenario. limit: {"time": "2ms", "wall": "60s", "events": 1000000}: it ends there, with partial results.
-    options: those of `heddle run`, such as timing="fast", seed=7, fit="demand", no_baseline=True.
+    options: those of `heddle run` that simulate something, such as timing="fast", seed=7, fit="demand", no_baseline=True.
     out: the folder of results; default: a new one, heddle-out/NAME, NAME.2, … .
     check: throw if an expectation fails, a kernel faults, or there is no progress (the exception has the results in `run`).
-    Bad input always throws BadInput.
+    Bad input always throws BadInput, and so does the end of a program that leaves no results, each with its status.
     """
+    for option in options:
+        if option_name(option) in _NO_OPTIONS:
+            raise TypeError(f"run() takes no option {option!r}")
     if isinstance(what, dict):
         what = Scenario.of(what)
     if isinstance(what, Scenario):
         name = what.file_name()
     else:
-        files = [] if what is None else [what] if isinstance(what, (str, os.PathLike)) else list(what)
+        files = files_of(what)
         name = stem(files[0]) if files else "first_light"
     folder = Path(out) if out is not None else fresh_folder(name)
+    before = _stamp(folder)
+    earlier = _scenario_of(folder)
     if isinstance(what, Scenario):
         folder.mkdir(parents=True, exist_ok=True)
-        files = [what.save(folder / f"{name}.json")]
+        files = [what.save(folder / f"{name}.scenario.json")]
     limits = [f"{kind}={value}" for kind, value in (limit or {}).items()]
     status, output, errors = call(["run", *files, "--out", folder, *settings_of(set), *settings_of(let, "--let"),
                                    *options_of({"gpu": gpu, "limit": limits, **options})])
@@ -195,10 +212,41 @@ def run(what=None, *, gpu=None, set=None, let=None, out=None, limit=None, check=
         if out is None and not isinstance(what, Scenario) and not any(folder.iterdir()):
             folder.rmdir()
         raise error_of(status, output, errors)
+    if earlier is not None and earlier not in files and _scenario_of(folder) != earlier:
+        earlier.unlink(missing_ok=True)
+    if _stamp(folder) in (None, before):
+        raise error_of(status, output, errors) if status else InternalError(status, output, "heddle: it has left no results")
     result = Run(folder, status, output)
     if status not in (0, 5) and (check or status not in (1, 3)):
         raise error_of(status, output, errors, result)
     return result
+
+
+def files_of(what):
+    """A list of the files that somebody names: one, several, or none for the shipped scenario."""
+    files = [] if what is None else [what] if isinstance(what, (str, os.PathLike)) else list(what)
+    if what is not None and not files:
+        raise ValueError("the list of files is empty; None stands for the shipped scenario")
+    return files
+
+
+def _stamp(folder):
+    """What changes when results are written anew; None: there are none."""
+    try:
+        found = (folder / "stats.json").stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _scenario_of(folder):
+    """The scenario that was written here for the results of a folder; None: they are of something else."""
+    try:
+        command = json.loads((folder / "host.json").read_text(encoding="utf-8"))["command"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    found = re.match(r"heddle run (?:.*/)?([^/ ]+\.scenario\.json) --out ", command)
+    return folder / found[1] if found else None
 
 
 class Comparison:

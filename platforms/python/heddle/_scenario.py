@@ -6,12 +6,11 @@ import os
 import re
 from pathlib import Path
 
-# Keys of scenarios are Python's words now and then: `for_` is `for`, `from_` is `from`.
-_LISTS = ("memory", "tensors", "queues", "kernels", "graphs", "streams", "submit", "expect", "figures")
+from ._values import plain
 
 
 def _entry(first, more):
-    """A map of keys; those without a value are left out."""
+    """A map of keys; those without a value are left out. Keys are Python's words now and then: `for_` is `for`."""
     entry = dict(first)
     entry.update({name.rstrip("_"): value for name, value in more.items()})
     return {name: value for name, value in entry.items() if value is not None}
@@ -28,6 +27,7 @@ class Scenario:
     def __init__(self, name, gpu=None, folder=None, **top):
         self.folder = Path(folder or os.getcwd())
         self.data = _entry({"heddle": 1, "name": name, "gpu": gpu}, top)
+        self._named = ([], 0, set())  # operations whose ids are known: their list, how many, the ids
 
     @classmethod
     def of(cls, data, folder=None):
@@ -78,7 +78,7 @@ class Scenario:
 
     def kernel(self, name, grid, block, **keys):
         """A kernel: cycles, program or demand; registers, shared, cluster, … . Returns its name."""
-        return self._add("kernels", _entry({"name": name, "grid": _plain(grid), "block": _plain(block)}, keys))["name"]
+        return self._add("kernels", _entry({"name": name, "grid": grid, "block": block}, keys))["name"]
 
     def stream(self, name, **keys):
         """A stream with a priority or of another GPU. Returns its name."""
@@ -94,14 +94,27 @@ class Scenario:
 
     def submit(self, **keys):
         """Any operation. Returns its id, which is made up unless it is given."""
+        operations = self.data.setdefault("submit", [])
+        if isinstance(operations, dict):  # {by: aql, operations: […]}
+            operations = operations.setdefault("operations", [])
         entry = _entry({}, keys)
         if not ({"group", "id"} & set(entry)):
-            taken = {one.get("id") for one in self.data.get("submit", [])}
-            number = len(self.data.get("submit", []))
+            taken = self._ids(operations)
+            number = len(operations)
             while f"op{number}" in taken:
                 number += 1
             entry = {"id": f"op{number}", **entry}
-        return self._add("submit", entry).get("id")
+        operations.append(entry)
+        return entry.get("id")
+
+    def _ids(self, operations):
+        """The ids of a list of operations, of which those are looked at that came since the last time."""
+        known, count, ids = self._named
+        if known is not operations or count > len(operations):
+            count, ids = 0, set()
+        ids.update(one.get("id") for one in operations[count:])
+        self._named = (operations, len(operations), ids)
+        return ids
 
     def expect(self, stat=None, **keys):
         """What must come out: a statistic with equals, min, max or about and within; or memory, fault, no_progress."""
@@ -113,45 +126,37 @@ class Scenario:
 
     def to_dict(self):
         """The map that its file has; files that it names by their whole paths."""
-        data = copy.deepcopy(self.data)
-        for name in _LISTS:
-            data[name] = [self._placed(entry) for entry in data.get(name, [])]
-            if not data[name]:
-                del data[name]
+        data = plain(self.data)
+        regions, expectations = (data.get(name) if isinstance(data.get(name), list) else [] for name in ("memory", "expect"))
+        inits = [one.get("init") for one in regions if isinstance(one, dict)]
+        for entry in [*inits, *expectations]:
+            if isinstance(entry, dict) and isinstance(entry.get("file"), str):
+                entry["file"] = str((self.folder / entry["file"]).resolve())
         return data
-
-    def _placed(self, entry):
-        """With whole paths in place of `file: x` and `init: {file: x}`."""
-        if not isinstance(entry, dict):
-            return entry
-        placed = {}
-        for key, value in entry.items():
-            if key == "file" and isinstance(value, str):
-                value = str((self.folder / value).resolve())
-            elif key == "init":
-                value = self._placed(value)
-            placed[key] = value
-        return placed
 
     def save(self, path):
         """Writes it to a file, as YAML if the name says so and PyYAML is there, else as JSON, which is YAML as well. Returns
         the path."""
-        data = self.to_dict()
         path = Path(path)
         text = None
         if path.suffix in (".yaml", ".yml"):
             try:
                 import yaml  # pylint: disable=import-outside-toplevel
-                text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
+                text = yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120)
             except ImportError:
                 pass
-        path.write_text(text or json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(text or self.text(), encoding="utf-8")
         return path
+
+    def text(self):
+        """Its file, as JSON."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
 
     def file_name(self):
         """Its name as one of a file, without an ending."""
-        return re.sub(r"[^\w.+-]+", "_", self.name).strip("._") or "scenario"
+        return as_file_name(self.name) or "scenario"
 
 
-def _plain(extents):
-    return list(extents) if isinstance(extents, tuple) else extents
+def as_file_name(name):
+    """Text without what names of files should not have; "" if nothing is left."""
+    return re.sub(r"[^\w.+-]+", "_", str(name)).strip("._")

@@ -4,19 +4,29 @@ import csv
 
 
 class Table(list):
-    """Rows, each a dictionary with the same keys. `columns` are these keys, in order."""
+    """Rows, each a dictionary with the same keys. `columns` are these keys, in order. A slice is a table."""
 
     def __init__(self, rows=(), columns=None):
         super().__init__(dict(row) for row in rows)
         self.columns = list(columns) if columns is not None else list(self[0]) if self else []
 
+    def __getitem__(self, key):
+        found = super().__getitem__(key)
+        return Table(found, self.columns) if isinstance(key, slice) else found
+
     @classmethod
-    def read(cls, path):
-        """From a CSV file. What is written as a number is one; an empty cell is None."""
+    def read(cls, path, text=()):
+        """From a CSV file. A column whose cells are all written as whole numbers, or as numbers, has these; others, and those
+        that `text` names, have text. An empty cell is None."""
         with open(path, encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file)
-            rows = [{name: value_of(text) for name, text in row.items()} for row in reader]
-            return cls(rows, reader.fieldnames)
+            rows = list(reader)
+        names = list(reader.fieldnames or [])
+        for name in names:
+            kind = str if name in text else kind_of_all(row[name] for row in rows)
+            for row in rows:
+                row[name] = kind(row[name]) if row[name] else None
+        return cls(rows, names)
 
     def column(self, name):
         """The values of one column, as a list."""
@@ -62,15 +72,19 @@ def short(value):
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def value_of(text):
-    """A cell of a file: a number, text, or None for nothing."""
-    if text is None or text == "":
-        return None
-    for kind in (int, float):
-        try:
-            value = kind(text)
-        except ValueError:
-            continue
+def kind_of_all(cells):
+    """int, float or str: the narrowest that all cells are written as; empty ones are any."""
+    kind = int
+    for cell in filter(None, cells):
         # Names may look like numbers to Python: "1_0", " 7", "nan", "infinity".
-        return value if text.strip("+-0123456789.eE") == "" else text
-    return text
+        if cell.strip("+-0123456789.eE") != "":
+            return str
+        for kind in (int, float) if kind is int else (float,):
+            try:
+                kind(cell)
+                break
+            except ValueError:
+                continue
+        else:
+            return str
+    return kind
