@@ -38,6 +38,11 @@ double held(const CtaWork& work, double ctas, std::size_t i, const Delays& delay
   return (its.empty + its.reads * waiting.read + its.writes * waiting.write) * work.pace * ctas;
 }
 
+bool any_accesses(const SmMixes::Lanes& lanes, const std::vector<CtaWork>& works) {
+  return std::any_of(lanes.begin(), lanes.end(),
+                     [&works](const SmMixes::Lane& lane) { return works[lane.kernel].accesses > 0; });
+}
+
 }  // namespace
 
 WideShares::WideShares(const FluidMachine& machine, const std::vector<CtaWork>& works, const SmMixes& mixes,
@@ -81,7 +86,9 @@ std::uint32_t WideShares::group(std::uint32_t gpc, std::uint32_t mix) {
 
 void WideShares::move(std::uint32_t from, std::uint32_t to) {
   if (from == to) return;
-  moved_accesses_ = moved_accesses_ || has_accesses(from) || has_accesses(to);
+  for (const std::uint32_t number : {from, to}) {
+    moved_accesses_ = moved_accesses_ || (number != kNone && any_accesses(mixes_.lanes(groups_[number].mix), works_));
+  }
   if (from != kNone) {
     Group& group = current(from);
     add(group, -1);
@@ -102,13 +109,6 @@ void WideShares::move(std::uint32_t from, std::uint32_t to) {
       active_[group.gpc].push_back(to);
     }
   }
-}
-
-bool WideShares::has_accesses(std::uint32_t group) const {
-  if (group == kNone) return false;
-  const SmMixes::Lanes& lanes = mixes_.lanes(groups_[group].mix);
-  return std::any_of(lanes.begin(), lanes.end(),
-                     [this](const SmMixes::Lane& lane) { return works_[lane.kernel].accesses > 0; });
 }
 
 // How long accesses wait follows from all that flows: whatever changes, they are found anew.
@@ -132,7 +132,7 @@ void WideShares::solve() {
   for (const std::vector<std::uint32_t>& active : active_) {
     for (const std::uint32_t number : active) {
       Group& group = current(number);
-      group.gate = has_accesses(number) ? gate_of(group, delays_[group.gpc]) : 0;
+      group.gate = gate_of(group, delays_[group.gpc]);  // 0 without accesses
       group.gated = solves_;
       gates = gates || group.gate > 0;
     }

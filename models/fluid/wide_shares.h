@@ -68,7 +68,6 @@ class WideShares {
   bool serves(const Wide& wide, std::uint32_t gpc) const {
     return gpc >= wide.first && gpc < wide.last && machine_.gpcs[gpc].pool == wide.pool;
   }
-  bool has_accesses(std::uint32_t group) const;
   Group& current(std::uint32_t group);
   void set_levels(Group& group);
   void find_delays();

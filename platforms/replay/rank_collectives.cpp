@@ -23,6 +23,7 @@ constexpr std::uint64_t kVector = 16;  // bytes of which every rank has a multip
 constexpr std::uint32_t kWarp = 32;    // threads, of programs
 constexpr std::uint64_t kMostCtas = 1024;
 constexpr std::uint64_t kMostThreads = 1024;
+constexpr const char* kDiffer = "the ranks differ in what they do";
 
 // Kernels of each process group, in their order.
 using RankGroups = std::map<std::string, std::vector<std::size_t>>;
@@ -39,12 +40,30 @@ RankGroups rank_groups(const Workload& workload) {
 // Why kernels of a place within a group cannot run over links; empty: they can.
 std::string why_not(const std::vector<const Communication*>& ranks) {
   const Communication& first = *ranks.front();
-  if (!first.kind) return "no all-reduce, all-gather, reduce-scatter or broadcast, or not recorded which";
-  if (first.bytes == 0) return "size not recorded";
   const auto agrees = [&first](const Communication* other) {
     return other->kind == first.kind && other->bytes == first.bytes;
   };
-  return std::all_of(ranks.begin(), ranks.end(), agrees) ? "" : "the ranks differ in what they do";
+  if (!std::all_of(ranks.begin(), ranks.end(), agrees)) return kDiffer;
+  if (!first.kind) return "no all-reduce, all-gather, reduce-scatter or broadcast, or not recorded which";
+  return first.bytes == 0 ? "size not recorded" : "";
+}
+
+// Of those that two ranks have in different orders, each would wait for another that has not begun, without end. What
+// is left has one order on all GPUs; as nothing waits for what comes later in its own recording, that can be kept.
+void drop_disordered(RankCollectives& collectives, std::size_t gpus) {
+  std::vector<std::size_t> next(gpus, 0);  // the first operation behind the last that is left
+  std::vector<RankCollective> left;
+  for (RankCollective& its : collectives.matched) {
+    bool ordered = true;
+    for (std::size_t gpu = 0; gpu < gpus; ++gpu) ordered = ordered && its.ops[gpu] >= next[gpu];
+    if (!ordered) {
+      collectives.kept["the ranks have it in different orders"] += gpus;
+      continue;
+    }
+    for (std::size_t gpu = 0; gpu < gpus; ++gpu) next[gpu] = its.ops[gpu] + 1;
+    left.push_back(std::move(its));
+  }
+  collectives.matched = std::move(left);
 }
 
 std::string list_of(const char* name, std::size_t ranks) {
@@ -115,10 +134,9 @@ RankCollectives match_collectives(const std::vector<const Workload*>& workloads)
         its.ops.push_back(ops[k]);
         ranks.push_back(&*workloads[gpu]->ops[ops[k]].communication);
       }
-      const std::string differ = "the ranks differ in what they do";
-      std::string why = ranks.size() < groups.size() ? differ : why_not(ranks);
-      together = together && why != differ;
-      if (!together) why = differ;
+      std::string why = ranks.size() < groups.size() ? kDiffer : why_not(ranks);
+      together = together && why != kDiffer;
+      if (!together) why = kDiffer;
       if (!why.empty()) {
         result.kept[why] += ranks.size();
         continue;
@@ -130,6 +148,7 @@ RankCollectives match_collectives(const std::vector<const Workload*>& workloads)
   }
   std::sort(result.matched.begin(), result.matched.end(),
             [](const RankCollective& a, const RankCollective& b) { return a.ops.front() < b.ops.front(); });
+  drop_disordered(result, workloads.size());
   return result;
 }
 

@@ -27,7 +27,8 @@ struct RankCollectives {
 };
 
 // The k-th kernel of a process group on one GPU belongs to the k-th of that group on every other, if all agree in kind
-// and bytes. From the first on that do not agree nothing of the group is matched. `workloads`: one per GPU.
+// and bytes. From the first on that do not agree nothing of the group is matched; of those of several groups that the
+// GPUs have in different orders only some are. `workloads`: one per GPU.
 RankCollectives match_collectives(const std::vector<const workload::Workload*>& workloads);
 
 // Gives the matched kernels the programs of the machine's collectives, in a ring, with their recorded CTAs and threads,

@@ -22,7 +22,7 @@ namespace heddle::report {
 //   warnings    ["sentence"]
 //   stopped     {what: "No progress" | "Partial", how: "sentence", expected: bool, waits: ["sentence"]}
 //                                                   of a run that has not come to its end: above everything else
-//   gpus        [{name, preset, device, sms, gpcs: [SMs per GPC], clock_ghz, pace: "recorded" | "asap" | null,
+//   gpus        [{name, preset, device, sms, gpcs: [SMs per GPC], clock_ghz, pace: "recorded" | "host" | "asap" | null,
 //     spans           [{label, us}]                 lengths to compare; the first is the reference
 //     occupancy       {bin_us, warps_percent: [per bin], sms_busy_percent: [per bin]}
 //     load_map        {bin_us, sms: ["gpc0.cpc0.tpc0.sm0", ...], percent: [[per bin], per SM]}

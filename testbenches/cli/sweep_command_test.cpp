@@ -183,6 +183,32 @@ figures: [{name: f, stat: gpu0.cwd.cta_launched}]
   }
 }
 
+TEST_CASE("the shipped sweeps have the points that they promise, and their scenarios run", "[cli][SWP-01]") {
+  const TempDir dir;
+  const std::string folder = scenario("sweeps/");
+  const auto points = [&](const char* name) {
+    const Finished plan = heddle_in(dir, {"sweep", "plan", folder + name});
+    CAPTURE(name, plan.err);
+    CHECK(plan.status == 0);
+    return std::count(plan.out.begin(), plan.out.end(), '\n');
+  };
+  CHECK(points("placement.yaml") == 5 * 5 * 4 * 2);
+  CHECK(points("recording.yaml") == 5 * 4 * 10);
+  CHECK(points("mixed_placement.yaml") == 5 * 5 * 2 * 4);
+  CHECK(points("l2_bandwidth.yaml") == 6 * 3 * 2);
+  CHECK(points("sms_per_gpc.yaml") == 5 * 2 * 3 - 2);  // no clusters of 4 in GPCs of 2
+  for (const std::vector<std::string>& run :
+       {std::vector<std::string>{"cluster_gemm.yaml", "--let", "n=512", "--let", "k=128", "--timing", "fast"},
+        {"cluster_gemm.yaml", "--let", "n=512", "--let", "k=128", "--let", "cluster=1", "--timing", "fast"},
+        {"mixed_grids.yaml"}}) {
+    std::vector<std::string> arguments{"run", folder + run.front(), "--quiet", "--out", dir.file("out")};
+    arguments.insert(arguments.end(), run.begin() + 1, run.end());
+    const Finished finished = heddle_in(dir, arguments);
+    CAPTURE(run.front(), finished.err);
+    CHECK(finished.status == 0);
+  }
+}
+
 TEST_CASE("an interrupted sweep goes on from there", "[cli][SWP-06]") {
   const TempDir dir;
   dir.write("s.yaml", kScenario);

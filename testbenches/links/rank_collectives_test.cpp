@@ -99,6 +99,37 @@ TEST_CASE("kernels of a process group belong together by their order, if they do
   CHECK(found.kept_kernels() == 9);
 }
 
+TEST_CASE("a mismatch is one whichever GPU comes first", "[links][LNK-12]") {
+  for (const bool swapped : {false, true}) {
+    CAPTURE(swapped);
+    std::vector<Workload> ranks(2, empty_workload(2));
+    ranks[swapped ? 1 : 0].ops.push_back(communication_op(std::nullopt, 64));
+    ranks[swapped ? 0 : 1].ops.push_back(communication_op(Collective::all_reduce, 64));
+    for (Workload& rank : ranks) rank.ops.push_back(communication_op(Collective::all_reduce, 64));
+    const RankCollectives found = match(ranks);
+    CHECK(found.matched.empty());
+    CHECK(found.kept.at("the ranks differ in what they do") == 4);
+  }
+}
+
+TEST_CASE("collectives that the ranks have in different orders do not wait for each other", "[links][LNK-12]") {
+  std::vector<Workload> ranks(2, empty_workload(2));
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (const char* group : {rank == 0 ? "a" : "b", rank == 0 ? "b" : "a", "c"}) {
+      ranks[rank].ops.push_back(communication_op(Collective::all_reduce, 4096, group));
+    }
+  }
+  const RankCollectives found = match(ranks);
+  REQUIRE(found.matched.size() == 2);
+  CHECK(found.matched[0].ops == std::vector<std::size_t>{0, 1});
+  CHECK(found.matched[1].ops == std::vector<std::size_t>{2, 2});
+  CHECK(found.kept.at("the ranks have it in different orders") == 2);
+  const replay::SimulationResult result = run(ranks, {});  // comes to its end
+  for (const replay::JobResult& job : result.jobs) {
+    for (const replay::OpResult& op : job.results) CHECK(op.done);
+  }
+}
+
 TEST_CASE("a rank that has fewer collectives than others leaves the last ones unmatched", "[links][LNK-12]") {
   std::vector<Workload> ranks(3, empty_workload(2));
   for (std::size_t rank = 0; rank < 3; ++rank) {

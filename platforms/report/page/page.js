@@ -119,7 +119,8 @@
       heddle.isNumber(gpu.sms) && (shape.length ? `${gpu.sms} SMs in ${shape.length} GPCs (${shape.join(" ")})` : `${gpu.sms} SMs`),
       heddle.isNumber(gpu.clock_ghz) && `${heddle.number(gpu.clock_ghz, 4)} GHz`,
       gpu.timing && `timing ${gpu.timing}`,
-      gpu.pace === "recorded" ? "work submitted at the recorded times" : gpu.pace === "asap" ? "work submitted as early as possible" : null]
+      gpu.pace === "recorded" ? "work submitted at the recorded times" : gpu.pace === "asap" ? "work submitted as early as possible" :
+        gpu.pace === "host" ? "work submitted at the recorded times of the host's calls" : null]
       .filter(Boolean).join(" \u00b7 ");
   }
 
