@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 12> kResults{
-    "stats.json", "report.html",      "host.json",        "config.yaml", "ctas.csv",    "ctas.csv.gz",
-    "bits.json",  "timeline.json.gz", "timeline.pftrace", "packets.csv", "demands.csv", "kernels.csv"};
+constexpr std::array<std::string_view, 13> kResults{
+    "stats.json",       "report.html",      "host.json",   "config.yaml", "ctas.csv",    "ctas.csv.gz", "bits.json",
+    "timeline.json.gz", "timeline.pftrace", "packets.csv", "demands.csv", "kernels.csv", "ranges.csv"};
 
 // What host.json of an earlier run tells; null: there is none, or it is damaged.
 nlohmann::json told_by(const fs::path& folder) {

@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/demand_report.h"
 #include "cli/kernel_list.h"
+#include "cli/range_report.h"
 #include "cli/run_outcome.h"
 #include "common/timeline.h"
 #include "import/counter_table.h"
@@ -550,6 +551,7 @@ int run_command(const std::vector<std::string>& arguments) {
     outcome.result.stopped = "while the recorded machine was simulated, " + *baselines->stopped;
   }
   if (timeline) {
+    draw_ranges(outcome, *timeline);
     timeline->finish();
     write_timeline(*timeline, *options.timeline, timeline_file);
   }
@@ -564,6 +566,7 @@ int run_command(const std::vector<std::string>& arguments) {
   write_text(machines.config, folder.file("config.yaml"));
   write_stats(outcome, folder.file("stats.json"));
   write_kernels(outcome, folder.file("kernels.csv"));
+  if (has_ranges(outcome)) write_ranges(outcome, folder.file("ranges.csv"));
   write_regions(outcome, folder.path().string());
   if (packets) write_packets(outcome, folder.file("packets.csv"));
   if (options.dump_ctas) write_ctas(ctas, outcome, folder);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/range_report.h"
 #include "cli/run_outcome.h"
 
 namespace heddle::cli {
@@ -161,6 +162,8 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
   if (outcome.inputs->recorded()) gpu["pace"] = replay::pace_name(outcome.options->pace);
   json latency = latency_of(outcome, machine.instance);
   if (!latency.is_null()) gpu["launch_latency"] = std::move(latency);
+  json ranges = ranges_of(outcome, i);
+  if (!ranges.is_null()) gpu["ranges"] = std::move(ranges);
   json idle = idle_of(outcome, i);
   if (!idle.is_null()) gpu["idle"] = std::move(idle);
   json memory = memory_of(outcome, i);

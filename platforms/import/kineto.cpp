@@ -67,6 +67,7 @@ class KinetoBuilder {
       workload_.ops.push_back(convert(op, call));
     }
     tables_.operators.fill(workload_, operators, source_);
+    tables_.ranges.fill(workload_, range_launches());
     form_graphs(workload_, graph_launches());
     if (assumed_ > 0) {
       workload_.warnings.push_back(
@@ -205,6 +206,16 @@ class KinetoBuilder {
     if (plane > kMaxRecordedCtas || plane > kMaxRecordedCtas / grid.z) {
       tables_.fail(from.place, from.name, fmt::format("\"grid\" is {}: more than 2^48 CTAs", text(grid)));
     }
+  }
+
+  std::vector<NamedRanges::Launch> range_launches() const {
+    std::vector<NamedRanges::Launch> launches;
+    if (tables_.ranges.empty()) return launches;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      const KinetoCall* call = tables_.call(tables_.ops[order_[i]].correlation);
+      if (call != nullptr) launches.push_back({i, call->thread, call->begin});
+    }
+    return launches;
   }
 
   // By operation: the number of the graph launch that it is of. A call that is not recorded was one if it launched

@@ -58,6 +58,8 @@ void KinetoTables::on_event(const KinetoEvent& event) {
     add_wait(event);
   } else if (event.is_operator()) {
     add_operator(event);
+  } else if (category == "user_annotation") {
+    add_range(event);
   }
 }
 
@@ -85,10 +87,7 @@ void KinetoTables::add_op(const KinetoEvent& event, OpKind kind) {
   if (!in) wrong(event, event.stream.present() ? event.stream : event.tid, "stream", "a stream number");
   op.stream = *in;
   op.start = time(event, event.ts, "ts");
-  op.duration = time(event, event.dur, "dur");
-  if (op.duration < 0 || op.duration > kMaxRecordedDuration) {
-    wrong(event, event.dur, "dur", fmt::format("0 to {} microseconds", kMaxRecordedDuration / 1000));
-  }
+  op.duration = duration(event);
   // By notation, not by value: a recorder with a finer clock writes 17.0 or 17.000 where it means that.
   const auto whole = [](const JsonValue& value) {
     return value.kind == JsonValue::Kind::integer || value.text.find_first_of(".,eE") == std::string::npos;
@@ -168,18 +167,30 @@ void KinetoTables::add_wait(const KinetoEvent& event) {
   waits.push_back(wait);
 }
 
-void KinetoTables::add_operator(const KinetoEvent& event) {
+Nanoseconds KinetoTables::duration(const KinetoEvent& event) const {
   const Nanoseconds duration = time(event, event.dur, "dur");
   if (duration < 0 || duration > kMaxRecordedDuration) {
     wrong(event, event.dur, "dur", fmt::format("0 to {} microseconds", kMaxRecordedDuration / 1000));
   }
+  return duration;
+}
+
+// record_function, NVTX ranges and ROCTX ranges, on the side of the host.
+void KinetoTables::add_range(const KinetoEvent& event) {
+  if (event.name.kind != JsonValue::Kind::text) wrong(event, event.name, "name", "a text");
+  const Nanoseconds begin = time(event, event.ts, "ts");
+  ranges.add(operators.thread(event.pid, event.tid), event.name.text, begin, begin + duration(event));
+}
+
+void KinetoTables::add_operator(const KinetoEvent& event) {
+  const Nanoseconds lasted = duration(event);
   if (event.name.kind != JsonValue::Kind::text) wrong(event, event.name, "name", "a text");
   if (event.collective.present()) {
     const std::uint64_t number = correlation(event, event.external_id, "External id");
     if (number != 0) communication_of_[number] = add_communication(event);
   }
   operators.add(event, operators.thread(event.pid, event.tid), correlation(event, event.external_id, "External id"),
-                time(event, event.ts, "ts"), duration);
+                time(event, event.ts, "ts"), lasted);
 }
 
 // PyTorch writes elements of the buffers, and the type of one.

@@ -14,6 +14,7 @@
 
 #include "import/kineto_json.h"
 #include "import/kineto_operators.h"
+#include "import/named_ranges.h"
 #include "workload/workload.h"
 
 namespace heddle::import {
@@ -100,6 +101,7 @@ class KinetoTables final : public KinetoSink {
   std::vector<KinetoWait> waits;
   std::vector<workload::Communication> communications;
   KinetoOperators operators;
+  NamedRanges ranges;                // scopes: KinetoOperators::thread()
   std::vector<std::string> streams;  // names, each once
   bool whole_microseconds = true;    // every time of a GPU operation is an integer
 
@@ -108,6 +110,8 @@ class KinetoTables final : public KinetoSink {
   void add_call(const KinetoEvent& event);
   void add_wait(const KinetoEvent& event);
   void add_operator(const KinetoEvent& event);
+  void add_range(const KinetoEvent& event);
+  workload::Nanoseconds duration(const KinetoEvent& event) const;
   std::uint32_t add_communication(const KinetoEvent& event);
   workload::DeviceInfo describe(int id, const KinetoDevice& device) const;
 

@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "import/byte_source.h"
 #include "import/dependencies.h"
+#include "import/named_ranges.h"
 #include "import/nsys_tables.h"
 #include "import/recordings.h"
 
@@ -39,8 +40,9 @@ constexpr std::array<const char*, 11> kCopyNames = {"Memcpy",      "Memcpy HtoD"
 // The operations of one device become a workload.
 class NsysBuilder {
  public:
-  NsysBuilder(const NsysTables& tables, int device, std::vector<std::size_t> ops, std::string file, std::string name)
-      : tables_(tables), order_(std::move(ops)), file_(std::move(file)) {
+  NsysBuilder(const NsysTables& tables, const NamedRanges& ranges, int device, std::vector<std::size_t> ops,
+              std::string file, std::string name)
+      : tables_(tables), ranges_(ranges), order_(std::move(ops)), file_(std::move(file)) {
     workload_.name = std::move(name);
     workload_.format = "nsys";
     workload_.warnings = tables.warnings;
@@ -72,6 +74,7 @@ class NsysBuilder {
       launches.push_back(call ? HostMoment{relative(op, *call), sequence(op.call)} : HostMoment{});
       workload_.ops.push_back(convert(op, call));
     }
+    ranges_.fill(workload_, range_launches());
     form_graphs(workload_, graph_launches());
     const std::vector<StreamWait> waits = link_waits();
     derive_dependencies(workload_, launches, waits);
@@ -128,6 +131,20 @@ class NsysBuilder {
     return op;
   }
 
+  std::vector<NamedRanges::Launch> range_launches() const {
+    std::vector<NamedRanges::Launch> launches;
+    if (ranges_.empty()) return launches;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      const NsysCallId& id = tables_.ops[order_[i]].call;
+      const std::optional<Nanoseconds> call = tables_.host().call(id);
+      if (!call) continue;
+      const std::int64_t thread = tables_.host().thread(id);
+      launches.push_back({i, thread, *call});
+      launches.push_back({i, nsys_process_scope(thread), *call});
+    }
+    return launches;
+  }
+
   // By operation: the number of the graph launch that it is of. Calls of different processes may have the same.
   std::vector<std::uint64_t> graph_launches() const {
     std::map<NsysCallId, std::uint64_t> numbers;
@@ -172,6 +189,7 @@ class NsysBuilder {
   }
 
   const NsysTables& tables_;
+  const NamedRanges& ranges_;
   std::vector<std::size_t> order_;
   std::string file_;
   std::set<std::int64_t> processes_;
@@ -184,11 +202,12 @@ class NsysBuilder {
 std::vector<Workload> nsys_from(ByteSource& source, const std::string& name) {
   const NsysDatabase database(source);
   const NsysTables tables(database);
+  const NamedRanges ranges = read_nsys_ranges(database);
   std::map<int, std::vector<std::size_t>> by_device;
   for (std::size_t i = 0; i < tables.ops.size(); ++i) by_device[tables.ops[i].device].push_back(i);
   std::vector<Workload> workloads;
   for (auto& [device, ops] : by_device) {
-    workloads.push_back(NsysBuilder(tables, device, std::move(ops), database.name(), name).build());
+    workloads.push_back(NsysBuilder(tables, ranges, device, std::move(ops), database.name(), name).build());
   }
   return workloads;
 }
@@ -271,7 +290,7 @@ const NsysEventRecord* NsysHost::record_of(const NsysWait& wait) const {
 
 void NsysHost::read_calls(const NsysDatabase& database, const std::vector<NsysOp>& ops) {
   const auto want = [this](const NsysCallId& id) {
-    if (id.correlation != 0) calls_.push_back({id, std::nullopt});
+    if (id.correlation != 0) calls_.push_back({id, std::nullopt, 0});
   };
   for (const NsysOp& op : ops) want(op.call);
   for (const NsysWait& wait : waits_) want(wait.call);
@@ -286,19 +305,31 @@ void NsysHost::read_calls(const NsysDatabase& database, const std::vector<NsysOp
   NsysScan scan(database, kCalls, {{"start", true}, {"globalTid", true}, {"correlationId", true}});
   while (scan.next()) {
     if (!scan.present(kTid) || !scan.present(kId)) continue;
-    const NsysCallId id{nsys_process(scan.integer(kTid, 0)), scan.integer(kId)};
+    const std::int64_t thread = scan.integer(kTid, 0);
+    const NsysCallId id{nsys_process(thread), scan.integer(kId)};
     const auto at =
         std::lower_bound(calls_.begin(), calls_.end(), id, [](const Call& a, const NsysCallId& b) { return a.id < b; });
     const Nanoseconds begin = scan.integer(kTime, -kMaxNsysTime, kMaxNsysTime);
     if (at == calls_.end() || !(at->id == id)) continue;
     at->begin = std::min(begin, at->begin.value_or(begin));
+    at->thread = thread;
   }
 }
 
-std::optional<Nanoseconds> NsysHost::call(const NsysCallId& id) const {
+const NsysHost::Call* NsysHost::find(const NsysCallId& id) const {
   const auto at =
       std::lower_bound(calls_.begin(), calls_.end(), id, [](const Call& a, const NsysCallId& b) { return a.id < b; });
-  return at != calls_.end() && at->id == id ? at->begin : std::nullopt;
+  return at != calls_.end() && at->id == id ? &*at : nullptr;
+}
+
+std::optional<Nanoseconds> NsysHost::call(const NsysCallId& id) const {
+  const Call* call = find(id);
+  return call != nullptr ? call->begin : std::nullopt;
+}
+
+std::int64_t NsysHost::thread(const NsysCallId& id) const {
+  const Call* call = find(id);
+  return call != nullptr ? call->thread : 0;
 }
 
 void NsysHost::read_priorities(const NsysDatabase& database) {

@@ -89,6 +89,8 @@ class NsysHost {
   const std::vector<NsysWait>& waits() const { return waits_; }
   // When the host made that call: the outermost one if a driver call inside has the same id; nothing if not recorded.
   std::optional<workload::Nanoseconds> call(const NsysCallId& id) const;
+  // Which thread made it, as globalTid; 0: not recorded.
+  std::int64_t thread(const NsysCallId& id) const;
   // The record of the event that the wait means; null if the file has none.
   const NsysEventRecord* record_of(const NsysWait& wait) const;
   // Larger is more urgent; 0 where the file does not say.
@@ -99,7 +101,9 @@ class NsysHost {
   struct Call {
     NsysCallId id;
     std::optional<workload::Nanoseconds> begin;
+    std::int64_t thread = 0;
   };
+  const Call* find(const NsysCallId& id) const;
 
   void read_waits(const NsysDatabase& database);
   void read_event_records(const NsysDatabase& database);

@@ -36,6 +36,9 @@ namespace heddle::report {
 //     copies          [{name, stream, start_us, us}]
 //     faults          [{kernel, sm, cta, warp, lane, step, address, what, us, expected}]
 //                     address: text; it, sm, cta, warp and lane are null where they mean nothing
+//     ranges          {rows: [{name, depth, times, kernels, us, recorded_us, baseline_us}], left_out}
+//                     named ranges of a recorded program, each behind the one that holds it: how often, and sums of
+//                     the times from the start of what was launched first in it to the end of what ended last
 //     idle            {idle_percent, sm_us, reasons: [{label, what, sm_us, share_percent}],
 //                     kernels: [{name, sm_us, share_percent, reasons: [{label, share_percent}]}], left_out}
 //                     SMs without a CTA: sm_us are SMs x time; reasons add up to 100, those of a kernel as well; the

@@ -115,6 +115,13 @@ struct Op {
   bool op_inferred = false;          // its own is not recorded: op_of is that of launches like it, which all agree
 };
 
+// A part of the recorded program that it named itself, and what it launched in it.
+struct NamedRange {
+  std::string name;
+  std::optional<std::size_t> within;  // index into Workload::ranges, of one before it
+  std::vector<std::size_t> ops;       // indices into Workload::ops, ascending; those of ranges within it among them
+};
+
 struct Stream {
   std::string name;  // as the recording or the scenario calls it, e.g. "7"
   int priority = 0;  // larger is more urgent
@@ -251,6 +258,7 @@ struct Workload {
   std::vector<Stream> streams;
   std::vector<Op> ops;  // in the order of their submission; within a stream this is their order of execution
   std::vector<Operator> operators;  // that launched them, as far as they are recorded; callers before those they call
+  std::vector<NamedRange> ranges;   // with launches, in the order of their begin
   std::vector<SmLoad> loads;
   std::vector<TpcSwitch> tpc_switches;
   arch::Instances instances;  // of the machine, as the scenario's `config` has them

@@ -109,6 +109,44 @@ TEST_CASE("kernels that another machine cannot hold are refused at once, or get 
   CHECK(contains(read_file(dir.file("yes/kernels.csv")), "gpu0,0,kernel,large,7,0,0,8x1x1,128x1x1,,8,,"));
 }
 
+TEST_CASE("ranges that a recorded program named are in a table and on the page", "[cli][INP-17]") {
+  const TempDir dir;
+  const auto range = [](const char* name, const char* ts, const char* dur) {
+    return fmt::format(R"({{"ph":"X","cat":"user_annotation","name":"{}","pid":4711,"tid":4711,"ts":{},"dur":{}}})",
+                       name, ts, dur);
+  };
+  dir.write("t.json", trace({range("step, one", "80.000", "60.000"), range("forward", "85.000", "10.000"),
+                             kernel("a", 7, "100.000", "20.000", 1), call("cudaLaunchKernel", "90.000", 1),
+                             kernel("b", 7, "130.000", "10.000", 2), call("cudaLaunchKernel", "120.000", 2)}));
+  const Finished finished = heddle_in(dir, {"run", "t.json", "--out", "out"});
+  INFO(finished.err);
+  REQUIRE(finished.status == 0);
+  const std::string csv = read_file(dir.file("out/ranges.csv"));
+  CAPTURE(csv);
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 3);
+  CHECK(contains(csv, "\ngpu0,0,,\"step, one\",2,2,"));
+  CHECK(contains(csv, ",0,40000,30000,\n"));
+  CHECK(contains(csv, "\ngpu0,1,0,forward,1,1,"));
+  CHECK(contains(csv, ",0,20000,20000,\n"));
+  const Results results(dir.file("out"));
+  const nlohmann::json& rows = results.page().at("gpus").at(0).at("ranges").at("rows");
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].at("name") == "step, one");
+  CHECK(rows[0].at("kernels") == 2);
+  CHECK(rows[0].at("recorded_us") == 40);
+  CHECK(rows[0].at("us").get<double>() == Approx(40).epsilon(0.02));
+  CHECK(rows[1].at("depth") == 1);
+
+  // In a what-if the recorded machine stands beside it.
+  const Finished other = heddle_in(dir, {"run", "t.json", "--set", "gpu.shape=[18]", "--out", "what"});
+  INFO(other.err);
+  REQUIRE(other.status == 0);
+  const Results changed(dir.file("what"));
+  const nlohmann::json& row = changed.page().at("gpus").at(0).at("ranges").at("rows").at(0);
+  CHECK(row.at("baseline_us").get<double>() == Approx(40).epsilon(0.02));
+  CHECK_FALSE(contains(read_file(dir.file("what/ranges.csv")), ",\n"));
+}
+
 TEST_CASE("half the SMs and no pauses: the page shows all four, and the direction is right", "[cli]") {
   const TempDir dir;
   dir.write("t.json", hand_made_trace(60));

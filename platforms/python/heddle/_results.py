@@ -125,6 +125,11 @@ class Run:
         return self._csv("ctas.csv", 'run it with dump="ctas"')
 
     @functools.cached_property
+    def ranges(self):
+        """A table of named ranges, of a recording that has some: ranges.csv (docs/statistics.md)."""
+        return self._csv("ranges.csv", "the recording names no parts of its program")
+
+    @functools.cached_property
     def packets(self):
         """A table of launches, of a run that submits by packets."""
         return self._csv("packets.csv", 'the run submits by streams; run it with submit="aql"')

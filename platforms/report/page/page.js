@@ -180,6 +180,24 @@
           extra: heddle.percent((100 * row.count) / all), colour: "var(--second)" })))));
   }
 
+  // What a recorded program calls its own parts.
+  function ranges(parent, key, gpu, navText) {
+    const data = gpu.ranges;
+    if (!data) return;
+    const rows = heddle.list(data.rows);
+    const other = rows.some((row) => row.baseline_us != null);
+    const against = (row) => (other ? row.baseline_us : row.recorded_us);
+    card(parent, { id: `${key}-ranges`, title: "Named ranges", navText, wide: true,
+      lead: "Parts that the recorded program named itself (NVTX, record_function), with all that was launched in them: from the start of the first operation to the "
+        + `end of the last, summed over all times. ${other ? "The recorded machine is as modelled." : "Durations of kernels are fitted to the recording."}` }, (box) => {
+      box.append(table(["Range", "Times", "Kernels", "Recorded", ...(other ? ["Recorded machine"] : []), "This run", "Ratio"], rows.map((row) => h("tr", {},
+        h("th", { scope: "row", title: row.name, style: { paddingLeft: `${0.6 + row.depth}em` } }, heddle.clipped(row.name)),
+        cells([heddle.number(row.times, 9), heddle.number(row.kernels, 9), heddle.time(row.recorded_us), ...(other ? [heddle.time(row.baseline_us)] : []),
+          heddle.time(row.us), against(row) > 0 ? `${(row.us / against(row)).toFixed(3)} x` : ""], [0, 1, 2, 3, 4, 5]))), other ? [1, 2, 3, 4, 5, 6] : [1, 2, 3, 4, 5]));
+      if (data.left_out > 0) box.append(h("p", { class: "after" }, `${data.left_out} more are in ranges.csv.`));
+    });
+  }
+
   function idle(parent, key, gpu, shortNames, navText) {
     const data = gpu.idle;
     if (!data) return;
@@ -327,6 +345,7 @@
     const below = h("div", { class: "grid" });
     section.append(below);
     if (gpu.clusters) heddle.clusterCards(below, key, gpu.clusters, { card, holder, table, shortNames, navText: link("Clusters") });
+    ranges(below, key, gpu, link("Ranges"));
     idle(below, key, gpu, shortNames, link("Idle SMs"));
     memory(below, key, gpu, link("Memory"));
     processes(below, key, gpu, link("Processes"));
