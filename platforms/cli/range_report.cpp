@@ -1,5 +1,4 @@
-#include "cli/range_report.h"
-
+// What ran in the named ranges of a recording.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -11,6 +10,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/run_outcome.h"
+#include "common/error.h"
 #include "replay/csv_field.h"
 
 namespace heddle::cli {

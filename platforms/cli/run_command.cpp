@@ -15,7 +15,6 @@
 #include "cli/command.h"
 #include "cli/demand_report.h"
 #include "cli/kernel_list.h"
-#include "cli/range_report.h"
 #include "cli/run_outcome.h"
 #include "common/timeline.h"
 #include "import/counter_table.h"

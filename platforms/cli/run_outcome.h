@@ -10,6 +10,7 @@
 #include "cli/machines.h"
 #include "cli/results_folder.h"
 #include "cli/run_options.h"
+#include "common/observation.h"
 #include "replay/comparison.h"
 #include "replay/cta_dump.h"
 #include "replay/simulation.h"
@@ -204,6 +205,18 @@ nlohmann::json idle_stats_of(const workload::Workload& workload, const replay::J
 constexpr std::size_t kIdleKernels = 20;  // on the page
 nlohmann::json idle_of(const RunOutcome& outcome, std::size_t gpu);
 std::string idle_line(const RunOutcome& outcome, std::size_t gpu);
+
+// Named ranges of a recorded program (INP-17), by the operations that were launched in them: when these ran on the
+// recorded machine, and when in this run. ranges.csv has a row for each range with operations that ran, in the order of
+// their begin on the host; throws InputError if it cannot be written.
+bool has_ranges(const RunOutcome& outcome);
+void write_ranges(const RunOutcome& outcome, const std::string& path);
+// A row for each name within its outer ones, in the order of first begins; null if there is none. As
+// report/report_page.h describes it.
+constexpr std::size_t kRangeRows = 100;  // on the page
+nlohmann::json ranges_of(const RunOutcome& outcome, std::size_t gpu);
+// Lines of the timeline: each range from the start of its first operation to the end of its last.
+void draw_ranges(const RunOutcome& outcome, TimelineSink& timeline);
 
 // One row per fault; null if there is none.
 nlohmann::json faults_of(const RunOutcome& outcome, std::size_t gpu);

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/range_report.h"
 #include "cli/run_outcome.h"
 
 namespace heddle::cli {
