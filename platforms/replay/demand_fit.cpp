@@ -38,7 +38,8 @@ double heaviest(const fluid::FluidMachine& machine, std::size_t wide) {
   return most;
 }
 
-Limit shared(const fluid::CtaWork& work, const fluid::FluidMachine& machine, double ctas) {
+Limit shared(const fluid::CtaWork& work, const fluid::FluidMachine& machine, double ctas,
+             const DemandFit::ByWide& left) {
   Limit limit;
   const auto take = [&limit](double cycles, std::size_t resource) {
     if (cycles > limit.cycles) limit = {cycles, resource};
@@ -50,7 +51,7 @@ Limit shared(const fluid::CtaWork& work, const fluid::FluidMachine& machine, dou
     take(work.held[i].empty * on_one / places[i], fluid::kLocals + i);
   }
   for (std::size_t i = 0; i < fluid::kWides; ++i) {
-    take(work.flow[i] / work.pace * ctas * heaviest(machine, i), fluid::kFirstWide + i);
+    take(work.flow[i] / work.pace * ctas * heaviest(machine, i) / left[i], fluid::kFirstWide + i);
   }
   return limit;
 }
@@ -87,49 +88,61 @@ DemandFit::DemandFit(const gpu::GpuParams& machine)
       machine_(gpu::fluid_machine(machine, arch::Topology(machine.machine.shape, machine.machine.ugpus),
                                   machine.machine.clock)) {}
 
-double DemandFit::duration(const arch::KernelShape& kernel, const Demand& demand) const {
-  return duration(SoloKernel(params_, kernel), demand);
+double DemandFit::duration(const arch::KernelShape& kernel, const Demand& demand, const Left& left) const {
+  return duration(SoloKernel(params_, kernel, left.places), demand, left.wide);
 }
 
-double DemandFit::duration(const SoloKernel& solo, const Demand& demand) const {
+DemandFit::ByWide DemandFit::busy(const arch::KernelShape& kernel, const Demand& demand) const {
   const fluid::CtaWork work = fluid::work_of(demand, machine_);
-  const double wave = shared(work, machine_, solo.slots()).cycles;
-  const double last = shared(work, machine_, solo.last_wave()).cycles;
+  const auto ctas = static_cast<double>(kernel.grid.count());
+  ByWide ns{};
+  for (std::size_t i = 0; i < ns.size(); ++i) {
+    ns[i] = work.flow[i] / work.pace * ctas * heaviest(machine_, i) / params_.machine.clock;
+  }
+  return ns;
+}
+
+double DemandFit::duration(const SoloKernel& solo, const Demand& demand, const ByWide& left) const {
+  const fluid::CtaWork work = fluid::work_of(demand, machine_);
+  const double wave = shared(work, machine_, solo.slots(), left).cycles;
+  const double last = shared(work, machine_, solo.last_wave(), left).cycles;
   return solo.duration(1 / work.pace, wave, last) / params_.machine.clock;
 }
 
 std::size_t DemandFit::limit(const arch::KernelShape& kernel, const Demand& demand) const {
   const fluid::CtaWork work = fluid::work_of(demand, machine_);
   const SoloKernel solo(params_, kernel);
-  const Limit limit = shared(work, machine_, std::min(solo.slots(), static_cast<double>(kernel.grid.count())));
+  const Limit limit =
+      shared(work, machine_, std::min(solo.slots(), static_cast<double>(kernel.grid.count())), Left().wide);
   return limit.cycles >= 1 / work.pace ? limit.resource : fluid::kResources;
 }
 
-DemandFit::Fit DemandFit::fit(const arch::KernelShape& kernel, const Demand& demand, double ns) const {
+DemandFit::Fit DemandFit::fit(const arch::KernelShape& kernel, const Demand& demand, double ns,
+                              const Left& left) const {
   Fit made;
   made.demand = demand;
-  const SoloKernel solo(params_, kernel);
-  const auto of_scale = [&](double scale) { return duration(solo, scaled(demand, scale)); };
-  const double whole = of_scale(1);
-  const double work = whole - of_scale(0);
-  if (whole < ns && work < kWorks * ns) {
+  const SoloKernel solo(params_, kernel, left.places);
+  const auto of_scale = [&](double scale) { return duration(solo, scaled(demand, scale), left.wide); };
+  const double all = of_scale(1);
+  const double work = all - of_scale(0);
+  if (all < ns && work < kWorks * ns) {
     made.waits = true;
     const auto of_floor = [&](double floor) {
       Demand its = demand;
       its.floor_ns = floor;
-      return duration(solo, its);
+      return duration(solo, its, left.wide);
     };
     made.demand.floor_ns = solve(std::max(1.0, demand.floor_ns), std::max(2.0, ns), ns, of_floor);
     const bool nothing = work < 0.01 * ns;
     if (nothing || made.demand.floor_ns <= std::max(demand.floor_ns, kTrips * memory_latency())) return made;
     made = {demand};
   }
-  if (whole < ns) {
+  if (all < ns) {
     double high = 2;
     while (of_scale(high) < ns && high < 1e12) high *= 2;
     made.scale = solve(1, high, ns, of_scale);
-  } else if (whole > ns) {
-    const auto of_memory = [&](double part) { return duration(solo, with_memory(demand, part)); };
+  } else if (all > ns) {
+    const auto of_memory = [&](double part) { return duration(solo, with_memory(demand, part), left.wide); };
     if (of_memory(0) <= ns) {
       made.memory = solve(0, 1, ns, of_memory);
       made.demand = with_memory(demand, made.memory);

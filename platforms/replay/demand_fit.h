@@ -2,6 +2,7 @@
 // machine could do it reaches in a recording.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "arch/demand.h"
@@ -16,8 +17,20 @@ class DemandFit {
  public:
   explicit DemandFit(const gpu::GpuParams& machine);
 
+  using ByWide = std::array<double, fluid::kWides>;  // machine-wide resources, from fluid::kFirstWide on
+
+  // What of the machine is there for a kernel, where others run beside it: parts above 0, up to 1.
+  struct Left {
+    double places = 1;  // for CTAs
+    ByWide wide{};      // of what each of these carries
+
+    Left() { wide.fill(1); }
+  };
+
   // ns from the first launch packet to the last completion, of a kernel whose CTAs demand that and no more.
-  double duration(const arch::KernelShape& kernel, const arch::Demand& demand) const;
+  double duration(const arch::KernelShape& kernel, const arch::Demand& demand, const Left& left = {}) const;
+  // ns for which it would have each of the machine-wide resources to itself.
+  ByWide busy(const arch::KernelShape& kernel, const arch::Demand& demand) const;
 
   // Number of the resource (fluid::Resource) that sets its pace while as many of its CTAs run as the machine holds;
   // fluid::kResources: nothing but its own floor.
@@ -36,14 +49,15 @@ class DemandFit {
   static constexpr double kTrips = 32;  // to memory: what takes longer is no latency, unless there is no work at all
   // First the recording is held against the demand as it is. Where the kernel was faster, fewer of its bytes come from
   // memory; where that does not explain it, all amounts shrink. Where it was slower, it waited, if its work is little,
-  // and has a longer floor; or all amounts grow: it does not reach the peak that limits it. `ns`: more than 0.
-  Fit fit(const arch::KernelShape& kernel, const arch::Demand& demand, double ns) const;
+  // and has a longer floor; or all amounts grow: it does not reach the peak that limits it. `ns`: more than 0. `left`:
+  // by others beside it.
+  Fit fit(const arch::KernelShape& kernel, const arch::Demand& demand, double ns, const Left& left = {}) const;
 
   // ns of an access that misses the L2, with nobody else under way: of floors.
   double memory_latency() const { return machine_.memory_latency / machine_.cycles_per_ns; }
 
  private:
-  double duration(const SoloKernel& solo, const arch::Demand& demand) const;
+  double duration(const SoloKernel& solo, const arch::Demand& demand, const ByWide& left) const;
 
   gpu::GpuParams params_;
   fluid::FluidMachine machine_;

@@ -46,4 +46,46 @@ std::vector<double> free_parts(const workload::Workload& workload, const gpu::Gp
   return parts;
 }
 
+// The integral of all use over time, from one begin or end of an operation to the next; of it each takes what is its
+// own.
+std::vector<double> used_beside(const workload::Workload& workload, const std::vector<double>& use) {
+  struct Change {
+    workload::Nanoseconds when = 0;
+    double use = 0;
+  };
+  std::vector<Change> changes;
+  const auto counts = [&workload](std::size_t i) {
+    return workload.ops[i].recorded && workload.ops[i].recorded->duration > 0;
+  };
+  for (std::size_t i = 0; i < use.size(); ++i) {
+    if (!counts(i)) continue;
+    const workload::Recorded& its = *workload.ops[i].recorded;
+    changes.push_back({its.start, use[i]});
+    changes.push_back({its.start + its.duration, -use[i]});
+  }
+  std::sort(changes.begin(), changes.end(),
+            [](const Change& a, const Change& b) { return std::tie(a.when, a.use) < std::tie(b.when, b.use); });
+  std::vector<double> sums(changes.size(), 0);  // until then
+  double now = 0;
+  for (std::size_t k = 1; k < changes.size(); ++k) {
+    now += changes[k - 1].use;
+    sums[k] = sums[k - 1] + now * static_cast<double>(changes[k].when - changes[k - 1].when);
+  }
+  const auto until = [&](workload::Nanoseconds when) {
+    const auto at =
+        std::lower_bound(changes.begin(), changes.end(), when,
+                         [](const Change& change, workload::Nanoseconds time) { return change.when < time; });
+    return sums[static_cast<std::size_t>(at - changes.begin())];
+  };
+  std::vector<double> beside(use.size(), 0);
+  for (std::size_t i = 0; i < use.size(); ++i) {
+    if (!counts(i)) continue;
+    const workload::Recorded& its = *workload.ops[i].recorded;
+    const double all = until(its.start + its.duration) - until(its.start);
+    const double others = all / static_cast<double>(its.duration) - use[i];
+    beside[i] = others > 1e-9 ? others : 0;  // what rounding leaves is nobody's
+  }
+  return beside;
+}
+
 }  // namespace heddle::replay

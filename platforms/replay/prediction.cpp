@@ -1,6 +1,7 @@
 #include "replay/prediction.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <random>
@@ -155,23 +156,54 @@ RecordedDemands::RecordedDemands(const Workload& workload, const gpu::GpuParams&
       demands_(demand::demands_of(workload, l2_bytes_, counters)),
       factors_(workload.ops.size()),
       unexplained_(workload.ops.size(), 0) {
-  const std::vector<double> free = free_parts(workload, machine);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     if (!demands_[i]) continue;
     demand::Estimate& its = demands_[i]->estimate;
     its.cta.floor_ns = its.trips * fit_.memory_latency();
-    const Op& op = workload.ops[i];
-    if (!op.recorded || op.recorded->duration <= 0) continue;
-    // Of one that shared the machine: what it would have taken alone.
-    const Clock clock(machine.machine.clock);
-    double ns = static_cast<double>(op.recorded->duration);
-    if (free[i] < 1) {
-      const std::uint64_t cycles = SoloKernel(machine, op.kernel, free[i]).fit(ns / clock.ns_for_cycles(1));
-      ns = clock.ns_for_cycles(1) * SoloKernel(machine, op.kernel).duration(static_cast<double>(cycles));
+    if (is_recorded(i) && !workload.ops[i].recorded->overlaps) fit_to_recording(i, {});
+  }
+  share_machine(machine);
+}
+
+bool RecordedDemands::is_recorded(std::size_t op) const {
+  const auto& recorded = workload_.ops[op].recorded;
+  return demands_[op] && recorded && recorded->duration > 0;
+}
+
+void RecordedDemands::fit_to_recording(std::size_t op, const DemandFit::Left& left) {
+  const auto ns = static_cast<double>(workload_.ops[op].recorded->duration);
+  const DemandFit::Fit made = fit_.fit(shape(op), demands_[op]->estimate.cta, ns, left);
+  factors_[op] = {made.scale, made.memory, made.waits ? std::optional(made.demand.floor_ns) : std::nullopt};
+  unexplained_[op] = 1 - fit_.duration(shape(op), demand(op, {}), left) / ns;
+}
+
+// What each uses depends on what is fitted to it, and that on what the others use: a few rounds, from what is known of
+// them.
+void RecordedDemands::share_machine(const gpu::GpuParams& machine) {
+  std::vector<std::size_t> shared;
+  for (std::size_t i = 0; i < factors_.size(); ++i) {
+    if (is_recorded(i) && workload_.ops[i].recorded->overlaps) shared.push_back(i);
+  }
+  if (shared.empty()) return;
+  const std::vector<double> places = free_parts(workload_, machine);
+  constexpr int kRounds = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    std::array<std::vector<double>, fluid::kWides> use;
+    use.fill(std::vector<double>(factors_.size(), 0));
+    for (const std::size_t i : shared) {
+      const DemandFit::ByWide busy = fit_.busy(shape(i), fitted(i));
+      const auto ns = static_cast<double>(workload_.ops[i].recorded->duration);
+      for (std::size_t wide = 0; wide < use.size(); ++wide) use[wide][i] = std::min(1.0, busy[wide] / ns);
     }
-    unexplained_[i] = 1 - duration(i, {}) / ns;
-    const DemandFit::Fit made = fit_.fit(shape_of(op, its), its.cta, ns);
-    factors_[i] = {made.scale, made.memory, made.waits ? std::optional(made.demand.floor_ns) : std::nullopt};
+    for (std::vector<double>& one : use) one = used_beside(workload_, one);
+    for (const std::size_t i : shared) {
+      DemandFit::Left left;
+      left.places = places[i];
+      for (std::size_t wide = 0; wide < use.size(); ++wide) {
+        left.wide[wide] = std::clamp(1 - use[wide][i], kLeastFree, 1.0);
+      }
+      fit_to_recording(i, left);
+    }
   }
 }
 

@@ -60,6 +60,11 @@ class RecordedDemands {
   std::vector<double> durations_on(const gpu::GpuParams& other) const;
 
  private:
+  bool is_recorded(std::size_t op) const;  // and has a demand
+  void fit_to_recording(std::size_t op, const DemandFit::Left& left);
+  // Kernels that ran beside others, with what these left: places, and bandwidths, each at the rate at which it worked.
+  void share_machine(const gpu::GpuParams& machine);
+
   const workload::Workload& workload_;
   double l2_bytes_;
   DemandFit fit_;

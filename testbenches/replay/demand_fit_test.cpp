@@ -148,4 +148,52 @@ TEST_CASE("sizes that were held back follow from the others", "[replay]") {
   }
 }
 
+TEST_CASE("kernels that shared bandwidth when recorded demand what they did", "[replay]") {
+  const gpu::GpuParams params = preset_params("h100-sxm");
+  const DemandFit fit(params);
+  double as_if_alone = 0;
+  double shared = 0;
+  std::size_t kernels = 0;
+  for (const std::uint64_t number : seeds(40)) {
+    CAPTURE(number);
+    Random random(number);
+    Workload workload = empty_workload(3);
+    for (std::uint32_t i = 0; i < 9; ++i) {
+      const std::int64_t elements = (std::int64_t{1} << random.between(20, 24)) + 512 * i;
+      workload.operators.push_back(copy_of(elements));
+      Op op = kernel_op(i % 3, static_cast<std::uint32_t>(elements / 8192), 0, 256);
+      op.kernel.name = fmt::format("neg_kernel {}", i);
+      op.op_of = i;
+      op.enqueue = random.between(0, 5'000);
+      workload.ops.push_back(op);
+    }
+    // What they really do is that times what is known of them.
+    std::vector<double> truth;
+    const RecordedDemands known(workload, params, {});
+    for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+      truth.push_back(random.between(100, 200) / 100.0);
+      workload.ops[i].kernel.demand = std::make_shared<const Demand>(known.demand(i, {truth[i], 1, std::nullopt}));
+    }
+    record(workload, params);
+    for (Op& op : workload.ops) op.kernel.demand = nullptr;
+    const RecordedDemands recording(workload, params, {});
+    for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+      const Op& op = workload.ops[i];
+      if (!op.recorded->overlaps) continue;
+      const auto error = [&](double scale) { return std::abs(scale / truth[i] - 1); };
+      const Demand& estimate = recording.demands()[i]->estimate.cta;
+      const auto ns = static_cast<double>(op.recorded->duration);
+      as_if_alone += error(fit.fit(op.kernel, estimate, ns).scale);
+      shared += error(recording.factor(i).scale);
+      ++kernels;
+    }
+  }
+  REQUIRE(kernels > 200);
+  const double mean_alone = as_if_alone / static_cast<double>(kernels);
+  const double mean_shared = shared / static_cast<double>(kernels);
+  CAPTURE(mean_alone, mean_shared);
+  CHECK(mean_shared < 0.25 * mean_alone);
+  CHECK(mean_shared < 0.35);
+}
+
 }  // namespace replay_demand_fit_test

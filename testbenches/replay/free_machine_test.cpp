@@ -29,23 +29,6 @@ Op recorded_op(std::size_t stream, std::uint32_t ctas, std::int64_t start, std::
   return op;
 }
 
-// What the model made of them becomes their recording.
-void record(Workload& workload, const gpu::GpuParams& params) {
-  const replay::SimulationResult result = replay::simulate({job_of(workload, params)}, {});
-  REQUIRE(result.progress);
-  const std::vector<replay::OpResult>& results = result.jobs.at(0).results;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const auto start = static_cast<std::int64_t>(std::llround(results[i].start));
-    const auto end = static_cast<std::int64_t>(std::llround(results[i].end));
-    bool overlaps = false;
-    for (std::size_t other = 0; other < results.size(); ++other) {
-      overlaps =
-          overlaps || (other != i && results[other].start < results[i].end && results[i].start < results[other].end);
-    }
-    workload.ops[i].recorded = workload::Recorded{start, end - start, -1.0, overlaps};
-  }
-}
-
 }  // namespace
 
 TEST_CASE("a kernel has what those before it leave", "[replay]") {
@@ -60,6 +43,37 @@ TEST_CASE("a kernel has what those before it leave", "[replay]") {
   workload.ops[0].recorded->duration = 5000;
   free = free_parts(workload, params);
   CHECK(free[1] == replay::kLeastFree);
+}
+
+TEST_CASE("what others use is their use times the time that both ran", "[replay]") {
+  for (const std::uint64_t number : seeds(300)) {
+    CAPTURE(number);
+    Random random(number);
+    Workload workload = empty_workload(1);
+    std::vector<double> use;
+    for (std::uint32_t i = random.between(1, 12); i > 0; --i) {
+      workload.ops.push_back(recorded_op(0, 1, random.between(0, 50), random.between(0, 30)));
+      if (random.chance(10)) workload.ops.back().recorded.reset();
+      use.push_back(random.between(0, 100) / 100.0);
+    }
+    const std::vector<double> beside = replay::used_beside(workload, use);
+    for (std::size_t i = 0; i < use.size(); ++i) {
+      double sum = 0;
+      if (!workload.ops[i].recorded || workload.ops[i].recorded->duration == 0) {
+        CHECK(beside[i] == 0);
+        continue;
+      }
+      const workload::Recorded& its = *workload.ops[i].recorded;
+      for (std::size_t k = 0; k < use.size(); ++k) {
+        if (k == i || !workload.ops[k].recorded) continue;
+        const workload::Recorded& other = *workload.ops[k].recorded;
+        const std::int64_t both =
+            std::min(its.start + its.duration, other.start + other.duration) - std::max(its.start, other.start);
+        if (both > 0) sum += use[k] * static_cast<double>(both) / static_cast<double>(its.duration);
+      }
+      CHECK(beside[i] == Approx(sum).margin(1e-6));
+    }
+  }
 }
 
 TEST_CASE("CTA durations of kernels that ran together are found again", "[replay]") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,6 +68,23 @@ inline replay::Job job_of(const workload::Workload& workload, const gpu::GpuPara
   job.params = params;
   job.workload = &workload;
   return job;
+}
+
+// What the model made of them becomes their recording.
+inline void record(workload::Workload& workload, const gpu::GpuParams& params) {
+  const replay::SimulationResult result = replay::simulate({job_of(workload, params)}, {});
+  REQUIRE(result.progress);
+  const std::vector<replay::OpResult>& results = result.jobs.at(0).results;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto start = static_cast<std::int64_t>(std::llround(results[i].start));
+    const auto end = static_cast<std::int64_t>(std::llround(results[i].end));
+    bool overlaps = false;
+    for (std::size_t other = 0; other < results.size(); ++other) {
+      overlaps =
+          overlaps || (other != i && results[other].start < results[i].end && results[i].start < results[other].end);
+    }
+    workload.ops[i].recorded = workload::Recorded{start, end - start, -1.0, overlaps};
+  }
 }
 
 // Kernels, copies and edges in a few streams, as a recording might show them.
