@@ -14,6 +14,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/machines.h"
+#include "common/params.h"
 #include "import/recordings.h"
 #include "replay/rank_collectives.h"
 
@@ -207,7 +209,16 @@ std::string setting_of(const CommandLine& line, const std::string& limit) {
   if (equals == std::string::npos || found == kLimits.end()) {
     line.bad(fmt::format("--limit {}: expected time=2ms, wall=60s or events=1000000", limit));
   }
-  return fmt::format("{}={}", found->second, limit.substr(equals + 1));
+  const std::string setting = fmt::format("{}={}", found->second, limit.substr(equals + 1));
+  RunParams params;
+  ParamBinder binder;
+  binder.bind("run", params);
+  try {
+    binder.set(setting, {Origin::Kind::command_line, "--limit"});
+  } catch (const InputError& error) {
+    line.bad(fmt::format("--limit {}: {}", limit, error.message()), error.remedy());
+  }
+  return setting;
 }
 
 // A time of the run, or `otherwise` where none is given.

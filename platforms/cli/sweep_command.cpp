@@ -122,6 +122,7 @@ SweepTable collected(SweepRun& run, const Sweep& sweep, const std::vector<sweep:
 
 void write_results(const SweepTable& table, const fs::path& folder, const std::string& command) {
   write_text(csv_of(table), (folder / "table.csv").string());
+  write_text(host_csv_of(table), (folder / "host.csv").string());
   write_sqlite(table, folder / "table.sqlite");
   report::write_page("sweep.html", folder / "sweep.html", sweep_page_data(table, command));
 }

@@ -20,7 +20,8 @@ using namespace program;
 namespace {
 
 constexpr std::size_t kMaxOps = 1'000'000;  // keeps their list within memory
-constexpr double kMostGigabytes = 20'000;   // per second: more than any memory of today moves
+constexpr const char* kOperation = "operation";
+constexpr double kMostGigabytes = 20'000;  // per second: more than any memory of today moves
 constexpr Limits<int> kPriorities{Unit::none, -1000, 1000};
 
 template <class T>
@@ -244,7 +245,7 @@ void SubmitReader::check_gpu(const MapReader& map, const Op& op, std::size_t gpu
 }
 
 void SubmitReader::read_operation(const YAML::Node& node) {
-  const std::string thing = entry_name("operation", node, "id");
+  const std::string thing = entry_name(kOperation, node, "id");
   const MapSpec& spec = kind_of(node, thing);
   const MapReader map(node, spec, thing, file_);
   if (&spec == &group_op_spec()) return read_group(map);
@@ -276,7 +277,7 @@ void SubmitReader::read_operation(const YAML::Node& node) {
   }
 
   Workload& workload = workloads_[place.gpu];
-  Submission submission{thing, place.gpu, workload.ops.size(), {}, {}};
+  Submission submission{thing, map.where(), place.gpu, workload.ops.size(), {}, {}};
   count_ops(map, repeat);
   workload.ops.insert(workload.ops.end(), repeat, op);
   name_op(map, place.gpu);
@@ -314,7 +315,7 @@ void SubmitReader::read_graph_op(const MapReader& map) {
   const StreamPlace& place = use_stream(map.name("stream"));
   op.stream = place.index;
   std::vector<Op>& ops = workloads_[place.gpu].ops;
-  Submission submission{map.thing(), place.gpu, ops.size(), {}, {}};
+  Submission submission{map.thing(), map.where(), place.gpu, ops.size(), {}, {}};
   count_ops(map, repeat * graph.size());
   for (std::size_t i = 0; i < repeat; ++i) {
     const std::size_t first = ops.size();
@@ -406,6 +407,73 @@ void SubmitReader::connect() {
       op.queue->until.push_back(index);
     }
   }
+  refuse_circles();
+}
+
+std::string SubmitReader::called(std::size_t gpu, std::size_t op) const {
+  const Submission* found = nullptr;
+  for (const Submission& submission : submissions_) {
+    if (submission.gpu == gpu && submission.first_op <= op) found = &submission;
+  }
+  const std::string id = found->thing == kOperation ? "an operation" : found->thing;
+  return fmt::format("{} (line {})", id, found->where.line);
+}
+
+// Of a graph all operations count as if they followed each other: only its first waits for others, and others wait for
+// its last.
+void SubmitReader::refuse_circles() const {
+  std::vector<std::size_t> firsts;  // of each GPU, among the operations of all
+  std::size_t all = 0;
+  for (const Workload& workload : workloads_) {
+    firsts.push_back(all);
+    all += workload.ops.size();
+  }
+  std::vector<std::vector<std::size_t>> after(all);
+  bool ahead = false;  // nobody waits for what stands behind it: no circle
+  for (std::size_t gpu = 0; gpu < workloads_.size(); ++gpu) {
+    std::vector<std::optional<std::size_t>> last(workloads_[gpu].streams.size());
+    for (std::size_t i = 0; i < workloads_[gpu].ops.size(); ++i) {
+      const Op& op = workloads_[gpu].ops[i];
+      if (last[op.stream]) after[firsts[gpu] + i].push_back(*last[op.stream]);
+      last[op.stream] = firsts[gpu] + i;
+      for (const Edge& edge : op.after) {
+        after[firsts[gpu] + i].push_back(firsts[edge.gpu.value_or(gpu)] + edge.from);
+        ahead = ahead || edge.gpu || edge.from >= i;
+      }
+    }
+  }
+  if (!ahead || order_of(after).size() == all) return;
+  const std::vector<std::size_t> circle = circle_of(after);
+  const auto place_of = [&](std::size_t number) {
+    const auto gpu =
+        static_cast<std::size_t>(std::upper_bound(firsts.begin(), firsts.end(), number) - firsts.begin()) - 1;
+    return std::make_pair(gpu, number - firsts[gpu]);
+  };
+  // The entry of `after` that makes one wait for the next one of the circle; nothing: both are of a stream.
+  const auto said = [&](std::size_t i) -> std::optional<SourcePos> {
+    const auto [gpu, index] = place_of(circle[i]);
+    for (const Submission& submission : submissions_) {
+      if (submission.gpu != gpu || submission.first_op != index) continue;
+      for (const Wait& wait : submission.after) {
+        if (resolve(submission, wait, "after") == place_of(circle[(i + 1) % circle.size()])) return wait.where;
+      }
+    }
+    return std::nullopt;
+  };
+  std::string way;
+  std::optional<SourcePos> where;
+  for (std::size_t i = 0; i < circle.size(); ++i) {
+    const auto [gpu, index] = place_of(circle[i]);
+    const std::optional<SourcePos> entry = said(i);
+    if (!where) where = entry;
+    // Of a stream only who stands last and who stands first.
+    while (!entry && i + 1 < circle.size() && !said(i + 1)) ++i;
+    const auto [other_gpu, other] = place_of(circle[(i + 1) % circle.size()]);
+    way += fmt::format("{}{} {} {}", way.empty() ? "" : ", ", called(gpu, index),
+                       entry ? "waits for" : "stands in its stream behind", called(other_gpu, other));
+  }
+  throw InputError(*where, "operations wait in a circle, and none of them could ever start: " + way,
+                   "leave one of these `after` out, or let it name an operation that stands before it");
 }
 
 using namespace workload;

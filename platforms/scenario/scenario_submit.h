@@ -41,6 +41,7 @@ class SubmitReader {
   // An operation before the ids in its `after:` and `until:` are known.
   struct Submission {
     std::string thing;  // for messages: "operation first"
+    SourcePos where;
     std::size_t gpu = 0;
     std::size_t first_op = 0;  // index into the GPU's workload
     std::vector<Wait> after;
@@ -71,6 +72,10 @@ class SubmitReader {
   std::pair<std::size_t, std::size_t> resolve(const Submission& submission, const Wait& wait, const char* key) const;
   // Now that all ids are known: they may stand behind the operation that waits.
   void connect();
+  // Operations that wait for each other: each for the one ahead of it in its stream, and as their `after:` say.
+  void refuse_circles() const;
+  // What a message calls an operation: that of line 7, first.
+  std::string called(std::size_t gpu, std::size_t op) const;
 
   const std::string& file_;
   const std::vector<workload::MemoryRegion>& regions_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@ namespace heddle::sweep {
 using namespace program;
 namespace {
 
+constexpr const char* kOfTheRun = " of the run";  // behind a default name that the table has already
 constexpr const char* kFigureExample = "as in: {name: L2 hits, stat: gpu0.l2.slice*.hits}";
 
 FigureSource read_source(const MapReader& map, std::string name) {
@@ -200,7 +202,12 @@ Measured measure(const SweepFigure& figure, const RunResults& results, const std
   return result;
 }
 
-std::vector<SweepFigure> default_figures(const RunResults& results) {
+bool is_default_figure(const std::string& column, const std::string& name) {
+  return column.compare(0, name.size(), name) == 0 &&
+         (column.size() == name.size() || column.compare(name.size(), std::strlen(kOfTheRun), kOfTheRun) == 0);
+}
+
+std::vector<SweepFigure> default_figures(const RunResults& results, std::set<std::string> taken) {
   using Kind = FigureSource::Kind;
   std::vector<SweepFigure> figures;
   for (const std::string& name : results.figure_names()) {
@@ -214,6 +221,9 @@ std::vector<SweepFigure> default_figures(const RunResults& results) {
   occupancy.sources.front().take = Take::mean;
   const auto same = [&occupancy](const SweepFigure& figure) { return figure.name == occupancy.name; };
   if (std::none_of(figures.begin(), figures.end(), same)) figures.push_back(occupancy);
+  for (SweepFigure& figure : figures) {
+    while (!taken.insert(lower_case(figure.name)).second) figure.name += kOfTheRun;
+  }
   return figures;
 }
 

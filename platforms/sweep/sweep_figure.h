@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,8 +58,11 @@ SweepFigure read_sweep_figure(const YAML::Node& node, const std::string& file, c
 Measured measure(const SweepFigure& figure, const RunResults& results, const std::map<std::string, double>& axes);
 
 // What is collected where the file says nothing: the figures of the scenario, or else the modelled span of a recording,
-// or else the simulated time; and the occupancy.
-std::vector<SweepFigure> default_figures(const RunResults& results);
+// or else the simulated time; and the occupancy. A name that is among `taken` (in lower case) is followed by
+// " of the run".
+std::vector<SweepFigure> default_figures(const RunResults& results, std::set<std::string> taken = {});
+// `column` is what default_figures() calls the figure `name`.
+bool is_default_figure(const std::string& column, const std::string& name);
 
 // A source that the run knows nothing of, as an error with file, line and the nearest name; nothing if all are known.
 std::optional<InputError> unknown_source(const std::vector<SweepFigure>& figures, const RunResults& results);

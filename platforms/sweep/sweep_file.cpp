@@ -19,8 +19,8 @@ using namespace program;
 namespace {
 
 constexpr std::uint32_t kMostSteps = 100'000;
-// Columns of the table that are no axis and no figure.
-constexpr std::array<const char*, 6> kColumns{"point", "status", "exit", "reason", "seconds", "folder"};
+// Columns of the table that are no axis and no figure, and that of host.csv, with which it is read.
+constexpr std::array<const char*, 6> kColumns{"point", "status", "exit", "reason", "folder", "seconds"};
 
 struct RunOption {
   const char* name;
@@ -468,6 +468,12 @@ AxisValue Axis::at(double number) const {
   value.number = number_in(value.label);
   value.texts.assign(settings.size(), with_unit_text(value.label, unit));
   return value;
+}
+
+std::set<std::string> taken_columns(const Sweep& sweep) {
+  std::set<std::string> taken(kColumns.begin(), kColumns.end());
+  for (const Axis& axis : sweep.axes) taken.insert(lower_case(axis.name));
+  return taken;
 }
 
 std::vector<std::string> Sweep::numeric_axes() const {

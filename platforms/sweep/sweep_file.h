@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,9 @@ struct Sweep {
   // Names of the axes that are numbers: what expressions may use.
   std::vector<std::string> numeric_axes() const;
 };
+
+// Columns of its table that are no figures, in lower case.
+std::set<std::string> taken_columns(const Sweep& sweep);
 
 // Throws InputError with file and line.
 Sweep read_sweep(const std::string& path);

@@ -46,7 +46,8 @@ void finish(Point& point, const Sweep& sweep, const AxisExpressions& expressions
   std::vector<std::string> files;
   std::vector<std::string> arguments;
   const auto apply = [&](const Setting& setting, const std::string& value) {
-    point.key += setting.text() + "=" + value + "\n";
+    // Where baselines are kept changes how long a point takes, and nothing that it comes to.
+    if (setting.text() != "--keep-baselines") point.key += setting.text() + "=" + value + "\n";
     std::vector<std::string> its = arguments_of(sweep, setting, value);
     const bool file = setting.text() == "file";
     if (file || setting.text() == "--gpu" || setting.text() == "--counters") point.files.push_back(its.back());

@@ -67,7 +67,8 @@ void SweepRun::measure_into(std::size_t index, PointRecord& record) {
   if (!record.measured() || !RunResults::present(folder_of(index))) return;
   const RunResults results(folder_of(index));
   if (!results.complete()) return;
-  const std::vector<SweepFigure> figures = sweep_.figures.empty() ? default_figures(results) : sweep_.figures;
+  const std::vector<SweepFigure> figures =
+      sweep_.figures.empty() ? default_figures(results, taken_columns(sweep_)) : sweep_.figures;
   const std::map<std::string, double> axes = points_[index].numbers(sweep_);
   for (const SweepFigure& figure : figures) record.figures[figure.name] = measure(figure, results, axes);
 }

@@ -241,7 +241,8 @@ SweepTable table_of(const Sweep& sweep, const std::vector<Point>& points,
       auto column = std::find_if(table.figures.begin(), table.figures.end(),
                                  [&, &its = name](const FigureColumn& one) { return one.name == its; });
       if (column == table.figures.end()) {
-        table.figures.push_back({name, "", name == "time" || name == "span" ? Better::less : Better::unknown});
+        const bool time = is_default_figure(name, "time") || is_default_figure(name, "span");
+        table.figures.push_back({name, "", time ? Better::less : Better::unknown});
         column = table.figures.end() - 1;
       }
       if (column->unit.empty()) column->unit = measured.unit;
@@ -250,7 +251,7 @@ SweepTable table_of(const Sweep& sweep, const std::vector<Point>& points,
   // What default_figures() adds to the others comes last.
   if (sweep.figures.empty()) {
     std::stable_partition(table.figures.begin(), table.figures.end(),
-                          [](const FigureColumn& column) { return column.name != "occupancy"; });
+                          [](const FigureColumn& column) { return !is_default_figure(column.name, "occupancy"); });
   }
   return table;
 }
@@ -259,7 +260,7 @@ std::string csv_of(const SweepTable& table) {
   std::string text = "point";
   for (const Axis& axis : table.sweep->axes) text += "," + csv_field(axis.name);
   for (const FigureColumn& figure : table.figures) text += "," + csv_field(figure.name);
-  text += ",status,exit,reason,seconds,folder\n";
+  text += ",status,exit,reason,folder\n";
   for (std::size_t p = 0; p < table.points->size(); ++p) {
     const Point& point = (*table.points)[p];
     text += fmt::format("{}", point.number);
@@ -270,9 +271,16 @@ std::string csv_of(const SweepTable& table) {
     }
     const auto& record = table.records[p];
     text += "," + csv_field(table.state(p));
-    text += record ? fmt::format(",{},{},{:.3f},{}\n", record->exit, csv_field(record->reason), record->seconds,
-                                 point.folder)
-                   : fmt::format(",,,,{}\n", point.folder);
+    text += record ? fmt::format(",{},{},{}\n", record->exit, csv_field(record->reason), point.folder)
+                   : fmt::format(",,,{}\n", point.folder);
+  }
+  return text;
+}
+
+std::string host_csv_of(const SweepTable& table) {
+  std::string text = "point,seconds\n";
+  for (std::size_t p = 0; p < table.points->size(); ++p) {
+    if (table.records[p]) text += fmt::format("{},{:.3f}\n", (*table.points)[p].number, table.records[p]->seconds);
   }
   return text;
 }
@@ -284,8 +292,8 @@ void write_sqlite(const SweepTable& table, const fs::path& file) {
     columns += fmt::format(", {} {}", sql_name(axis.name), axis.numeric() ? "REAL" : "TEXT");
   for (const FigureColumn& figure : table.figures) columns += fmt::format(", {} REAL", sql_name(figure.name));
   database.execute("BEGIN");
-  database.execute("CREATE TABLE points (" + columns +
-                   ", status TEXT, exit INTEGER, reason TEXT, seconds REAL, folder TEXT)");
+  database.execute("CREATE TABLE points (" + columns + ", status TEXT, exit INTEGER, reason TEXT, folder TEXT)");
+  database.execute("CREATE TABLE host (point INTEGER PRIMARY KEY, seconds REAL)");
   database.execute("CREATE TABLE axes (name TEXT PRIMARY KEY, sets TEXT, unit TEXT)");
   database.execute("CREATE TABLE figures (name TEXT PRIMARY KEY, unit TEXT, better TEXT)");
   for (const Axis& axis : table.sweep->axes) {
@@ -306,9 +314,9 @@ void write_sqlite(const SweepTable& table, const fs::path& file) {
     row.emplace_back(table.state(p));
     row.push_back(record ? json(record->exit) : json());
     row.push_back(record ? json(record->reason) : json());
-    row.push_back(record ? json(record->seconds) : json());
     row.emplace_back(point.folder);
     database.insert("points", row);
+    if (record) database.insert("host", {static_cast<std::int64_t>(point.number), record->seconds});
   }
   std::vector<std::string> of_kernels;
   for (std::size_t p = 0; p < table.points->size(); ++p) {

@@ -37,11 +37,15 @@ struct SweepTable {
 SweepTable table_of(const Sweep& sweep, const std::vector<Point>& points,
                     std::vector<std::optional<PointRecord>> records);
 
-// Columns: point, one per axis, one per figure, status, exit, reason, seconds, folder (RFC 4180; no value: empty).
+// Columns: point, one per axis, one per figure, status, exit, reason, folder (RFC 4180; no value: empty). The same
+// points come to the same bytes, wherever and in whatever order they have run.
 std::string csv_of(const SweepTable& table);
-// A database with the table `points` of the same columns, and `axes` and `figures`, which say what these are; and
-// `kernels`, with the columns of kernels.csv behind the number of the point, of points whose results are there: below
-// the folder of the file. A file that is there is replaced. Throws InputError if it cannot be written.
+// What depends on the computers instead: point, seconds of wall time that its run took.
+std::string host_csv_of(const SweepTable& table);
+// A database with the table `points` of the same columns, `host` with those of host_csv_of(), and `axes` and `figures`,
+// which say what the columns are; and `kernels`, with the columns of kernels.csv behind the number of the point, of
+// points whose results are there: below the folder of the file. A file that is there is replaced. Throws InputError if
+// it cannot be written.
 void write_sqlite(const SweepTable& table, const std::filesystem::path& file);
 
 // How much an axis moves a figure: the mean of the figure over all points that share a value of the axis, for every

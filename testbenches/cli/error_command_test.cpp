@@ -236,7 +236,7 @@ TEST_CASE("a scenario that can make no progress is status 3 with the chain of wa
        {"operation 0, stream a", "operation 1, stream a", "operation 2, stream b", "operation 3, stream b"}) {
     CHECK(contains(finished.err, operation));
   }
-  CHECK(contains(finished.err, "a circle"));
+  CHECK(contains(finished.err, "the cause: SM 0, CTA 0, warp 0 waits: in mbarrier_wait (line 15)"));
   CHECK_FALSE(contains(finished.err, "operation 4"));  // the bystander waits for nobody
   const Results results(dir.file("out"));
   CHECK(results.document().at("completed") == false);
@@ -246,6 +246,17 @@ TEST_CASE("a scenario that can make no progress is status 3 with the chain of wa
   CHECK(quiet.status == 3);
   CHECK(quiet.out.empty());
   CHECK(quiet.err == finished.err);
+}
+
+TEST_CASE("operations that wait in a circle are refused before the run", "[cli]") {
+  const TempDir dir;
+  dir.write("s.yaml",
+            "heddle: 1\ngpu: small\nkernels: [{name: k, grid: 1, block: 32, cycles: 100}]\nsubmit:\n"
+            "  - {id: x, kernel: k, stream: a, after: y}\n  - {id: y, kernel: k, stream: a}\n");
+  const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out"});
+  CHECK(finished.status == 2);
+  CHECK(contains(finished.err, "s.yaml:5:42: operations wait in a circle"));
+  CHECK_FALSE(std::filesystem::exists(dir.file("out/stats.json")));
 }
 
 TEST_CASE("a program without a command explains itself", "[cli]") {

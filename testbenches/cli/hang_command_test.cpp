@@ -201,9 +201,11 @@ std::vector<Hang> hangs() {
                  "submit:\n  - {kernel: take, stream: a, queue: work, until: [f]}\n"
                  "  - {id: f, kernel: feed, stream: a}\n",
                  {"take (operation 0, stream a) waits: for the end of feed"}});
-  all.push_back({"operations that wait for each other", read_file(scenario("no_progress.yaml")), {"its turn"}});
-  all.push_back(
-      {"packets that wait for each other", read_file(scenario("no_progress.yaml")), {"waits: "}, {"--submit", "aql"}});
+  all.push_back({"operations behind a program that waits", read_file(scenario("no_progress.yaml")), {"mbarrier_wait"}});
+  all.push_back({"packets behind a program that waits",
+                 read_file(scenario("no_progress.yaml")),
+                 {"mbarrier_wait"},
+                 {"--submit", "aql"}});
   return all;
 }
 

@@ -39,10 +39,10 @@ streams:
   - {name: other, gpu: 1, priority: -1}
 submit:
   - {id: first, kernel: gemm, stream: b, at: 10 us, after: last, repeat: 3}
-  - {copy: 1 MiB, stream: urgent, for: 3 us, id: load, after: [first]}
+  - {copy: 1 MiB, stream: urgent, for: 3 us, id: load, after: [first, last]}
   - {fill: 4096, stream: b, for: 0}
-  - {kernel: uneven, stream: other, repeat: 2, at: 0}
-  - {id: last, kernel: one, stream: 7, after: [last, load]}
+  - {id: away, kernel: uneven, stream: other, repeat: 2, at: 0}
+  - {id: last, kernel: one, stream: 7, after: away}
 expect:
   - {stat: gpu0.cwd.ctas_launched, equals: 1537}
   - {stat: a, min: -1.5, max: 2e3}
@@ -118,14 +118,15 @@ TEST_CASE("a scenario becomes one workload per GPU", "[workload][scenario]") {
   CHECK(w.ops[3].duration == 3000);
   CHECK(w.ops[3].enqueue == 0);
   CHECK(w.ops[3].kernel.name == "load");
-  REQUIRE(w.ops[3].after.size() == 1);
+  REQUIRE(w.ops[3].after.size() == 2);
   CHECK(w.ops[3].after[0].from == 2);  // `after` a repeated operation means its last
+  CHECK(w.ops[3].after[1].from == 5);  // which may stand later
   CHECK(w.ops[4].kind == OpKind::fill);
   CHECK(w.ops[4].bytes == 4096);
   CHECK(w.ops[4].duration == 0);
-  REQUIRE(w.ops[5].after.size() == 2);  // a circle through itself is legal: it makes no progress
-  CHECK(w.ops[5].after[0].from == 5);
-  CHECK(w.ops[5].after[1].from == 3);
+  REQUIRE(w.ops[5].after.size() == 1);
+  CHECK(w.ops[5].after[0].from == 1);
+  CHECK(w.ops[5].after[0].gpu == 1);
 
   const Workload& other = s.workloads[1];
   REQUIRE(other.ops.size() == 2);
@@ -268,6 +269,56 @@ TEST_CASE("mistakes in operations", "[workload][scenario]") {
   // Operations of different GPUs may wait for each other (LNK-09).
   CHECK(error(with("  - {id: x, kernel: gemm, stream: a}\n  - {id: y, kernel: gemm, stream: b, after: x}",
                    "gpus: [small, small]\nstreams: [{name: b, gpu: 1}]\n")) == "accepted");
+}
+
+TEST_CASE("operations that wait in a circle are refused with their lines, and others are not", "[scenario]") {
+  CHECK_THAT(error(with("  - {id: x, kernel: gemm, stream: a, after: x}")),
+             Contains("s.yaml:4:45: operations wait in a circle") &&
+                 Contains("operation x (line 4) waits for operation x (line 4)") && Contains("leave one of these"));
+  // Through a stream: who stands behind waits.
+  CHECK_THAT(error(with("  - {id: x, kernel: gemm, stream: a, after: z}\n  - {kernel: gemm, stream: a}\n"
+                        "  - {id: z, kernel: gemm, stream: a}")),
+             Contains("s.yaml:4:45:") && Contains("operation x (line 4) waits for operation z (line 6), operation z "
+                                                  "(line 6) stands in its stream behind operation x (line 4)"));
+  CHECK_THAT(
+      error(with("  - {id: x, kernel: gemm, stream: a, after: y}\n  - {id: y, kernel: gemm, stream: b, after: x}",
+                 "gpus: [small, small]\nstreams: [{name: b, gpu: 1}]\n")),
+      Contains("circle"));
+
+  // Whoever can be reached from itself waits in a circle: all pairs, by brute force.
+  HEDDLE_RANDOM(random);
+  int circles = 0;
+  int others = 0;
+  for (int round = 0; round < 400; ++round) {
+    constexpr std::size_t kOps = 6;
+    std::vector<std::vector<bool>> waits(kOps, std::vector<bool>(kOps));
+    std::vector<std::size_t> streams;
+    std::string operations;
+    for (std::size_t i = 0; i < kOps; ++i) {
+      streams.push_back(random.below(3));
+      operations += fmt::format("  - {{id: o{}, kernel: gemm, stream: s{}, after: [", i, streams[i]);
+      for (std::size_t j = 0; j < kOps; ++j) {
+        const bool asked = random.below(10) == 0;
+        waits[i][j] = asked || (j < i && streams[i] == streams[j]);
+        if (asked) operations += fmt::format("o{}, ", j);
+      }
+      operations += "]}\n";
+    }
+    for (std::size_t k = 0; k < kOps; ++k) {
+      for (std::size_t i = 0; i < kOps; ++i) {
+        for (std::size_t j = 0; j < kOps; ++j) waits[i][j] = waits[i][j] || (waits[i][k] && waits[k][j]);
+      }
+    }
+    bool circle = false;
+    for (std::size_t i = 0; i < kOps; ++i) circle = circle || waits[i][i];
+    const std::string said = error(with(operations, "gpus: [small, small]\nstreams: [{name: s2, gpu: 1}]\n"));
+    CAPTURE(operations, said);
+    CHECK((said.find("wait in a circle") != std::string::npos) == circle);
+    CHECK((said == "accepted") == !circle);
+    ++(circle ? circles : others);
+  }
+  CHECK(circles > 50);
+  CHECK(others > 50);
 }
 
 TEST_CASE("mistakes in expectations", "[workload][scenario]") {

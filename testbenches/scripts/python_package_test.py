@@ -533,8 +533,16 @@ class WithProgramTest(InFolder):
             heddle.run(made)
         self.assertEqual(caught.exception.run.expectations.column("ok"), [True, False])
         self.assertFalse(heddle.run(made, check=False).ok)
+        circle = small()
+        circle.data["submit"][0]["after"] = "op2"
+        with self.assertRaises(heddle.BadInput) as refused:
+            heddle.run(circle)
+        self.assertIn("wait in a circle", str(refused.exception))
         stuck = small()
-        stuck.data["submit"][0]["after"] = "op2"
+        stuck.kernel("hang", grid=1, block=32, shared=64,
+                     program=[{"if": {"cond": "lane == 0", "then": [{"mbarrier_init": {"at": 0, "count": 1}}]}},
+                              {"mbarrier_wait": {"at": 0, "parity": 0}}])
+        stuck.launch("hang")
         with self.assertRaises(heddle.NoProgress) as caught:
             heddle.run(stuck)
         self.assertEqual(caught.exception.status, 3)

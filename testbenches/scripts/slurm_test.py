@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
 """The points of a sweep as a job array of Slurm, on a cluster of one node that the test starts: munged, slurmctld and slurmd
-of Debian's slurm-wlm, in a folder of their own. The table is that of a local run, but for the seconds. Skips itself where
-they cannot be started. HEDDLE_PROGRAM names the program."""
+of Debian's slurm-wlm, in a folder of their own. The table is that of a local run, byte for byte. Skips itself where
+they cannot be started. HEDDLE_PROGRAM names the program.
 
+    slurm_test.py                                     the test
+    slurm_test.py --sweep FILE --out DIR [--cpus N]   any sweep, on such a cluster of N processors; then DIR/table.csv
+"""
+
+import argparse
 import csv
 import getpass
 import os
@@ -52,8 +57,9 @@ def skip(why):
 class Cluster:
     """One node, this one. Its daemons end with it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, cpus=None):
         self.folder, self.daemons = Path(folder), []
+        self.cpus = cpus or os.cpu_count() or 1
         self.host = socket.gethostname().split(".")[0]
         self.environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf"),
                             "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
@@ -94,7 +100,7 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 MpiDefault=none
 ReturnToService=2
-NodeName={self.host} NodeAddr=127.0.0.1 CPUs={os.cpu_count() or 1} State=UNKNOWN
+NodeName={self.host} NodeAddr=127.0.0.1 CPUs={self.cpus} State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """, encoding="utf-8")
         self.start("munged", "--foreground", f"--socket={self.folder}/munge/socket", f"--key-file={key}",
@@ -136,19 +142,45 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
         skip(f"{what} could not be started here:\n{logs}")
 
 
+    def sweep(self, program, file, out, points, cwd, seconds):
+        """The points as a job array, until the last of them has ended."""
+        done = self.run("sbatch", "--parsable", f"--array=1-{points}", "--output=/dev/null", "--wrap",
+                        f"'{program}' sweep point '{file}' $SLURM_ARRAY_TASK_ID --out '{out}'", cwd=cwd)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr)
+        end = time.monotonic() + seconds
+        while self.run("squeue", "--noheader", f"--jobs={done.stdout.strip()}").stdout.strip():
+            if time.monotonic() > end:
+                raise RuntimeError(self.run("squeue").stdout)
+            time.sleep(0.5)
+
+
+def program_here():
+    program = os.environ.get("HEDDLE_PROGRAM", str(ROOT / "build/release/heddle"))
+    if not Path(program).is_file():
+        skip("no program has been built")
+    missing = [tool for tool in TOOLS if find(tool) is None]
+    if missing:
+        skip(f"there is no {', '.join(missing)} (scripts/setup --test installs slurm-wlm)")
+    return program
+
+
+def run_sweep(options):
+    program = program_here()
+    plan = subprocess.run([program, "sweep", "plan", options.sweep], capture_output=True, text=True, check=True)
+    with tempfile.TemporaryDirectory(prefix="slurm-") as folder, Cluster(folder, options.cpus) as cluster:
+        cluster.sweep(program, options.sweep, options.out, len(plan.stdout.splitlines()), os.getcwd(), 24 * 3600)
+    return subprocess.run([program, "sweep", "collect", options.sweep, "--out", options.out], check=False).returncode
+
+
 def rows(path):
     with open(path, encoding="utf-8", newline="") as file:
-        return [{key: value for key, value in row.items() if key != "seconds"} for row in csv.DictReader(file)]
+        return list(csv.DictReader(file))
 
 
 class SlurmTest(unittest.TestCase):
     def test_a_job_array_comes_to_the_table_of_a_local_run(self):
-        program = os.environ.get("HEDDLE_PROGRAM", str(ROOT / "build/release/heddle"))
-        if not Path(program).is_file():
-            skip("no program has been built")
-        missing = [tool for tool in TOOLS if find(tool) is None]
-        if missing:
-            skip(f"there is no {', '.join(missing)} (scripts/setup --test installs slurm-wlm)")
+        program = program_here()
         with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory(prefix="slurm-") as folder:
             Path(work, "s.yaml").write_text(SCENARIO, encoding="utf-8")
             Path(work, "w.yaml").write_text(SWEEP, encoding="utf-8")
@@ -159,20 +191,20 @@ class SlurmTest(unittest.TestCase):
             points = len(plan.stdout.splitlines())
             self.assertEqual(points, 12)
             with Cluster(folder) as cluster:
-                done = cluster.run("sbatch", "--parsable", f"--array=1-{points}", "--output=/dev/null", "--wrap",
-                                   f"'{program}' sweep point w.yaml $SLURM_ARRAY_TASK_ID --out slurm", cwd=work)
-                self.assertEqual(done.returncode, 0, done.stderr)
-                job = done.stdout.strip()
-                end = time.monotonic() + 180
-                while cluster.run("squeue", "--noheader", f"--jobs={job}").stdout.strip():
-                    self.assertLess(time.monotonic(), end, cluster.run("squeue").stdout)
-                    time.sleep(0.5)
+                cluster.sweep(program, "w.yaml", "slurm", points, work, 180)
             collected = subprocess.run([program, "sweep", "collect", "w.yaml", "--out", "slurm", "--quiet"], cwd=work,
                                        capture_output=True, text=True, check=False)
             self.assertEqual(collected.returncode, 1, collected.stderr)
-            self.assertEqual(rows(Path(work, "slurm/table.csv")), rows(Path(work, "local/table.csv")))
+            self.assertEqual(Path(work, "slurm/table.csv").read_bytes(), Path(work, "local/table.csv").read_bytes())
             self.assertEqual([row["status"] for row in rows(Path(work, "slurm/table.csv"))], ["done"] * 9 + ["bad input"] * 3)
 
 
 if __name__ == "__main__":
-    unittest.main()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sweep")
+    parser.add_argument("--out")
+    parser.add_argument("--cpus", type=int)
+    asked, rest = parser.parse_known_args()
+    if asked.sweep:
+        sys.exit(run_sweep(asked))
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -84,34 +84,36 @@ TEST_CASE("CSV and SQLite hold the same rows", "[sweep][SWP-08]") {
   const std::string csv = csv_of(lab.table);
   const auto folder = [&](std::size_t point) { return lab.points[point].folder; };
   CHECK(csv ==
-        "point,x,kind,time,\"a \"\"b\"\"\",status,exit,reason,seconds,folder\n"
-        "1,1,plain,10,,done,0,,0.500," +
+        "point,x,kind,time,\"a \"\"b\"\"\",status,exit,reason,folder\n"
+        "1,1,plain,10,,done,0,," +
             folder(0) +
             "\n"
-            "2,1,\"with, comma\",,,bad input,2,\"line one\nsaid \"\"no\"\"\",0.500," +
+            "2,1,\"with, comma\",,,bad input,2,\"line one\nsaid \"\"no\"\"\"," +
             folder(1) +
             "\n"
-            "3,2,plain,,,not run,,,," +
+            "3,2,plain,,,not run,,," +
             folder(2) +
             "\n"
-            "4,2,\"with, comma\",40,0.1,done,0,,0.500," +
+            "4,2,\"with, comma\",40,0.1,done,0,," +
             folder(3) +
             "\n"
-            "5,3,plain,50,,done,0,,0.500," +
+            "5,3,plain,50,,done,0,," +
             folder(4) +
             "\n"
-            "6,3,\"with, comma\",60,,done,0,,0.500," +
+            "6,3,\"with, comma\",60,,done,0,," +
             folder(5) + "\n");
   const std::string file = lab.folder.file("t.sqlite");
   write_sqlite(lab.table, file);
   write_sqlite(lab.table, file);  // in place of the first
-  CHECK(query(file, "SELECT point, x, kind, time, \"a \"\"b\"\"\", status, exit, reason, seconds FROM points") ==
-        "1|1.0|plain|10.0|NULL|done|0||0.5\n"
-        "2|1.0|with, comma|NULL|NULL|bad input|2|line one\nsaid \"no\"|0.5\n"
-        "3|2.0|plain|NULL|NULL|not run|NULL|NULL|NULL\n"
-        "4|2.0|with, comma|40.0|0.1|done|0||0.5\n"
-        "5|3.0|plain|50.0|NULL|done|0||0.5\n"
-        "6|3.0|with, comma|60.0|NULL|done|0||0.5\n");
+  CHECK(query(file, "SELECT point, x, kind, time, \"a \"\"b\"\"\", status, exit, reason FROM points") ==
+        "1|1.0|plain|10.0|NULL|done|0|\n"
+        "2|1.0|with, comma|NULL|NULL|bad input|2|line one\nsaid \"no\"\n"
+        "3|2.0|plain|NULL|NULL|not run|NULL|NULL\n"
+        "4|2.0|with, comma|40.0|0.1|done|0|\n"
+        "5|3.0|plain|50.0|NULL|done|0|\n"
+        "6|3.0|with, comma|60.0|NULL|done|0|\n");
+  CHECK(host_csv_of(lab.table) == "point,seconds\n1,0.500\n2,0.500\n4,0.500\n5,0.500\n6,0.500\n");
+  CHECK(query(file, "SELECT * FROM host WHERE point < 4") == "1|0.5\n2|0.5\n");
   CHECK(query(file, "SELECT * FROM axes") == "x|--set a.x|\nkind|--set a.kind|\n");
   CHECK(query(file, "SELECT * FROM figures") == "time|us|less\na \"b\"||\n");
   CHECK_THROWS_WITH(write_sqlite(lab.table, lab.folder.file("none/t.sqlite")), Catch::Contains("cannot be written"));

@@ -33,7 +33,7 @@ def figure(name, *, stat=None, kernel=None, value=None, of=None, **keys):  # pyl
 class Sweep:
     """Results of a sweep: those of a folder.
 
-    table: one row per point, with axes, figures, status, reason, seconds and folder. axes, figures: tables of what the
+    table: one row per point, with axes, figures, status, reason, folder and seconds. axes, figures: tables of what the
     columns are.
     """
 
@@ -41,6 +41,8 @@ class Sweep:
         self.folder = Path(folder)
         self.output = output
         self.table = Table.read(self.folder / "table.csv")
+        seconds = {row["point"]: row["seconds"] for row in Table.read(self.folder / "host.csv")}
+        self.table = Table([{**row, "seconds": seconds.get(row["point"])} for row in self.table], [*self.table.columns, "seconds"])
         with closing(sqlite3.connect((self.folder / "table.sqlite").resolve().as_uri() + "?mode=ro", uri=True)) as base:
             base.row_factory = sqlite3.Row
             self.axes = Table(map(dict, base.execute("SELECT name, sets, unit FROM axes")), ["name", "sets", "unit"])
