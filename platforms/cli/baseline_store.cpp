@@ -65,6 +65,7 @@ std::string baseline_key(const RunOptions& options, const Machines& machines, re
   if (options.counters) key += fmt::format("counters {}\n", digest_of(*options.counters));
   key += fmt::format("device {}\nclusters {}\nfit {}\npace {}\nseed {}\n", options.device.value_or(-1),
                      options.guess_clusters, fit_name(options.fit), replay::pace_name(pace), seed);
+  key += fmt::format("aligned {}\n", machines.links.topology != link::Topology::none);  // the times of the recordings
   for (const Machine& machine : machines.gpus) key += machine.recorded_text + "\n";
   return key;
 }

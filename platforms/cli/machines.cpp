@@ -373,7 +373,7 @@ Machines resolve_machine(const std::string& gpu, const std::vector<std::string>&
 // What is known of kernels, scaled to their durations, in place of these.
 void use_demands(Fitted& fitted, const workload::Workload& workload, const gpu::GpuParams& recorded,
                  const std::vector<workload::KernelCounters>& counters) {
-  auto demands = std::make_unique<replay::RecordedDemands>(workload, recorded, counters);
+  auto demands = std::make_shared<replay::RecordedDemands>(workload, recorded, counters);
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     if (!demands->demands()[i]) continue;
     arch::KernelRecord& kernel = fitted.workload.ops[i].kernel;
@@ -402,6 +402,23 @@ Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& re
   }
   if (fit == Fit::signature) use_signature_medians(fitted.workload);
   if (fit == Fit::demand) use_demands(fitted, workload, recorded, counters);
+  return fitted;
+}
+
+std::vector<Fitted> fit_workloads(const Inputs& inputs, const Machines& machines, const RunOptions& options,
+                                  const std::vector<workload::KernelCounters>& counters) {
+  std::vector<Fitted> fitted;
+  for (std::size_t i = 0; i < inputs.workloads.size(); ++i) {
+    const Machine& machine = machines.gpus[i];
+    if (!inputs.recorded()) {
+      const std::size_t operations = inputs.workloads[i].ops.size();
+      fitted.push_back({inputs.workloads[i], std::vector<bool>(operations), nullptr, nullptr, {}});
+    } else if (i > 0 && options.ranks && machine.recorded_text == machines.gpus[0].recorded_text) {
+      fitted.push_back({fitted[0].workload, fitted[0].launch_bound, fitted[0].demands, nullptr, {}});
+    } else {
+      fitted.push_back(fit_workload(inputs.workloads[i], machine.recorded, options.fit, counters));
+    }
+  }
   return fitted;
 }
 
@@ -448,7 +465,7 @@ replay::RankCollectives put_over_links(std::vector<Fitted>& fitted, const Machin
   if (!options.ranks && (!linked || fitted.size() < 2)) return {};
   std::vector<const workload::Workload*> recorded;
   for (const Fitted& its : fitted) recorded.push_back(&its.workload);
-  replay::RankCollectives collectives = replay::match_collectives(recorded);
+  replay::RankCollectives collectives = replay::match_collectives(recorded, options.ranks.has_value());
   if (queues) {
     collectives.kept["not submitted to streams"] += collectives.matched.size() * fitted.size();
     collectives.matched.clear();

@@ -68,7 +68,7 @@ YAML::Node generic_machine(const workload::DeviceInfo& device);
 struct Fitted {
   workload::Workload workload;
   std::vector<bool> launch_bound;  // by operation: even CTAs of one cycle take longer than recorded
-  std::unique_ptr<const replay::RecordedDemands> demands;  // of Fit::demand
+  std::shared_ptr<const replay::RecordedDemands> demands;  // of Fit::demand
   // On the chosen machine: see move_demands() and clamp_misfits(); none: it is `workload`.
   std::unique_ptr<workload::Workload> elsewhere;
   std::string clamped;  // a sentence about kernels that get less than they ask for; empty: none do
@@ -78,8 +78,14 @@ struct Fitted {
 Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& recorded, Fit fit,
                     const std::vector<workload::KernelCounters>& counters = {});
 
+// The same of all GPUs of a run. Copies of one rank that were recorded on one machine are fitted once, and share their
+// demands.
+std::vector<Fitted> fit_workloads(const Inputs& inputs, const Machines& machines, const RunOptions& options,
+                                  const std::vector<workload::KernelCounters>& counters = {});
+
 // Kernels that ask for more than the chosen machine has get what it has there: shared memory and registers of an SM;
-// and those whose clusters it cannot hold run without. After move_demands().
+// and those whose clusters it cannot hold run without. After move_demands()
+// and put_over_links(), as what runs over links asks for something else.
 void clamp_misfits(Fitted& fitted, const Machine& machine);
 // Of kernels with demands: what comes from memory on that machine, where its L2 has another size. `counters`: those of
 // fit_workload().

@@ -182,7 +182,9 @@ void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitt
       outcome.fidelity.push_back(
           replay::compare(fitted[i].workload, baselines->recorded[i], machine.recorded, fitted[i].launch_bound));
     }
-    if (fitted[i].demands) {
+    if (i > 0 && fitted[i].demands && fitted[i].demands == fitted[0].demands) {
+      outcome.held_back.push_back(outcome.held_back.front());
+    } else if (fitted[i].demands) {
       outcome.held_back.push_back(
           replay::predict(*fitted[i].demands, machine.recorded, replay::HoldBack::launches, true, outcome.seed));
     }
@@ -249,7 +251,7 @@ void collect_warnings(RunOutcome& outcome, const std::vector<Fitted>& fitted, co
   }
   for (std::size_t i = 0; i < outcome.inputs->workloads.size(); ++i) {
     const Machine& machine = outcome.machines->gpus[i];
-    const std::vector<workload::Op>& ops = outcome.inputs->workloads[i].ops;
+    const std::vector<workload::Op>& ops = outcome.workloads[i]->ops;
     const std::uint32_t lanes = machine.params.sm.limits.warp_size;
     const bool programs =
         std::any_of(ops.begin(), ops.end(), [](const workload::Op& op) { return op.kernel.program != nullptr; });
@@ -459,9 +461,14 @@ int run_command(const std::vector<std::string>& arguments) {
     std::cout << run_help();
     return kSuccess;
   }
-  const Inputs inputs = load_inputs(options);
+  Inputs inputs = load_inputs(options);
   const std::optional<workload::PacketOptions> packets = packet_options(inputs, options);
   const Machines machines = resolve_machines(inputs, options);
+  if (inputs.recorded() && machines.links.topology != link::Topology::none) {
+    for (std::string& sentence : replay::align_ranks(inputs.workloads)) {
+      inputs.workloads.front().warnings.push_back(std::move(sentence));
+    }
+  }
   if (options.dump_config) {
     if (*options.dump_config == "-") {
       std::cout << machines.config;
@@ -480,21 +487,15 @@ int run_command(const std::vector<std::string>& arguments) {
   outcome.seed = options.seed.value_or(inputs.scenario && inputs.scenario->seed ? *inputs.scenario->seed : 1);
   const auto counters =
       options.counters ? import::import_counters(*options.counters) : std::vector<workload::KernelCounters>{};
-  std::vector<Fitted> fitted;
-  for (std::size_t i = 0; i < inputs.workloads.size(); ++i) {
-    fitted.push_back(
-        inputs.recorded()
-            ? fit_workload(inputs.workloads[i], machines.gpus[i].recorded, options.fit, counters)
-            : Fitted{inputs.workloads[i], std::vector<bool>(inputs.workloads[i].ops.size()), nullptr, nullptr, {}});
-    move_demands(fitted.back(), machines.gpus[i].params, counters);
-    if (options.clamp_misfits) clamp_misfits(fitted.back(), machines.gpus[i]);
-  }
+  std::vector<Fitted> fitted = fit_workloads(inputs, machines, options, counters);
+  for (std::size_t i = 0; i < fitted.size(); ++i) move_demands(fitted[i], machines.gpus[i].params, counters);
   for (const Fitted& its : fitted) {
     if (its.demands) outcome.demands.push_back(its.demands.get());
   }
   if (inputs.recorded()) {
     outcome.collectives = put_over_links(fitted, machines, options, packets.has_value() || outcome.tmdqs);
   }
+  for (std::size_t i = 0; options.clamp_misfits && i < fitted.size(); ++i) clamp_misfits(fitted[i], machines.gpus[i]);
   std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false, packets, outcome.tmdqs);
   for (const replay::Job& job : jobs) outcome.workloads.push_back(job.workload);
   replay::check_jobs(jobs, machines.links.topology != link::Topology::none,

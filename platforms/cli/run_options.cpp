@@ -341,6 +341,7 @@ Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> dev
   if (files.empty()) return from_scenario(scenario::parse_scenario(default_scenario(), "first_light.yaml", lets));
   Inputs inputs;
   inputs.name = stem(files.front());
+  std::size_t recording = 0;
   for (const std::string& path : files) {
     const FileKind kind = kind_of(path);
     if (kind == FileKind::other) {
@@ -367,6 +368,8 @@ Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> dev
       throw InputError({path, 0, 0}, "--let sets a parameter of a scenario; a recording has none",
                        "--set sets one of the machine; or import the recording as a scenario");
     std::vector<workload::Workload> workloads = import_recording(kind, path);
+    for (workload::Workload& one : workloads) one.recording = recording;
+    ++recording;
     if (device) keep_device(workloads, *device, path);
     std::for_each(workloads.begin(), workloads.end(), import::note_communication);
     if (guess_clusters) std::for_each(workloads.begin(), workloads.end(), import::guess_clusters);

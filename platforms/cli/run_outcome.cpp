@@ -144,11 +144,12 @@ void collect_stats(RunOutcome& outcome) {
   Stats run;
   publish_run(outcome.result, run);
   if (!outcome.comparisons.empty()) {
-    replay::publish(replay::combine(outcome.comparisons), "replay", run);
+    const bool judged = !mixes_predictions(outcome);
+    replay::publish(replay::combine(outcome.comparisons), "replay", run, judged);
     if (outcome.what_if()) replay::publish(replay::combine(outcome.fidelity), "replay.recorded_machine", run);
     if (outcome.comparisons.size() > 1) {
       for (std::size_t i = 0; i < outcome.comparisons.size(); ++i) {
-        replay::publish(outcome.comparisons[i], outcome.machines->gpus[i].instance + ".replay", run);
+        replay::publish(outcome.comparisons[i], outcome.machines->gpus[i].instance + ".replay", run, judged);
       }
     }
   }

@@ -156,6 +156,12 @@ std::string collectives_text(const RunOutcome& outcome) {
   const std::size_t gpus = outcome.machines->gpus.size();
   std::string text = count_of(its.matched.size(), "collective", "collectives");
   text += gpus > 1 ? fmt::format(" over the links of {} GPUs, predicted", gpus) : " of a single rank: they end at once";
+  if (gpus > 1 && its.recorded_ranks != 0 && its.recorded_ranks != gpus) {
+    text += fmt::format(" (recorded with {} ranks)", its.recorded_ranks);
+  }
+  if (its.assumed > 0) {
+    text += fmt::format("; of {} the recording has no grid, and one CTA per SM is assumed", its.assumed);
+  }
   if (its.kept.empty()) return text;
   std::vector<std::string> reasons;
   for (const auto& [why, kernels] : its.kept) reasons.push_back(fmt::format("{}: {}", kernels, why));

@@ -17,7 +17,7 @@ namespace {
 
 constexpr Nanoseconds kDefaultLatency = 5'000;  // where no launch found its stream idle
 constexpr Nanoseconds kLaunchedAhead = 20'000;  // launched so long before it could start: the wait was not the host's
-constexpr Nanoseconds kLeastMedianGap = 500;    // below it most follow at once
+constexpr Nanoseconds kLeastGap = 500;          // what follows sooner follows at once
 constexpr Nanoseconds kLatestSignal = 20'000;   // from an end to what waits for it in another stream; ROCm's take 16 us
 constexpr Nanoseconds kContradiction = 1'000;   // ends and starts of neighbours cross by less than this in recordings
 
@@ -104,9 +104,12 @@ class Deriver {
     }
     if (samples.empty()) return;
     std::sort(samples.begin(), samples.end());
+    // Where most have no gap at all, the median says nothing of those that have one: theirs does, as far as it is not
+    // that of waits.
+    const auto gaps = std::lower_bound(samples.begin(), samples.end(), kLeastGap);
     const Nanoseconds median = samples[samples.size() / 2];
-    // Where most have no gap at all, the median says nothing of those that have one.
-    const Nanoseconds most = median < kLeastMedianGap ? kUnexplained : 4 * median;
+    const Nanoseconds of_gaps = gaps == samples.end() ? kLeastGap : *(gaps + (samples.end() - gaps) / 2);
+    const Nanoseconds most = std::max(4 * median, std::min(4 * of_gaps, kUnexplained));
     double sum = 0.0;
     std::size_t count = 0;
     for (const Nanoseconds sample : samples) {

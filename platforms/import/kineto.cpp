@@ -52,6 +52,7 @@ class KinetoBuilder {
       return std::tie(left.start, left.correlation, a) < std::tie(right.start, right.correlation, b);
     });
     origin_ = tables_.ops[order_.front()].start;
+    workload_.origin = origin_;
     workload_.timings.resolution = tables_.whole_microseconds ? kWholeMicroseconds : 1;
     describe_device();
     std::vector<HostMoment> launches;

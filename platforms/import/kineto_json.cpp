@@ -51,7 +51,9 @@ const std::unordered_map<std::string, JsonValue KinetoEvent::*>& arg_fields() {
       {"out msg nelems", &KinetoEvent::elements_out},
       {"dtype", &KinetoEvent::element_type},
       {"group size", &KinetoEvent::group_size},
-      {"process group name", &KinetoEvent::group_name}};
+      {"process group name", &KinetoEvent::group_name},
+      {"process group ranks", &KinetoEvent::group_ranks},
+      {"seq", &KinetoEvent::sequence}};
   return kFields;
 }
 

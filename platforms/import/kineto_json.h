@@ -52,7 +52,8 @@ struct KinetoEvent {
   JsonValue ph, cat, name, pid, tid, ts, dur;
   JsonValue device, stream, correlation, external_id, bytes, registers, shared, occupancy;
   JsonValue sync_kind, wait_on_stream, wait_on_record;
-  JsonValue collective, elements_in, elements_out, element_type, group_size, group_name;  // of communication
+  JsonValue collective, elements_in, elements_out, element_type, group_size, group_name, group_ranks,
+      sequence;  // of communication
   JsonDims grid, block;
   KinetoArguments arguments;  // only of an event whose category comes before its arguments, as recorders write it
 

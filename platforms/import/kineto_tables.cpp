@@ -207,6 +207,10 @@ std::uint32_t KinetoTables::add_communication(const KinetoEvent& event) {
                 integer(event, elements, gathers ? "Out msg nelems" : "In msg nelems", kMostElements);
   }
   if (event.group_size.present()) its.ranks = integer(event, event.group_size, "Group size", kMostElements);
+  its.members = event.group_ranks.text;
+  // Negative: the recorder did not count.
+  const std::optional<std::int64_t> sequence = event.sequence.as_integer();
+  if (sequence && *sequence >= 0) its.sequence = static_cast<std::uint64_t>(*sequence);
   communications.push_back(std::move(its));
   return static_cast<std::uint32_t>(communications.size());
 }

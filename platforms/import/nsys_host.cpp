@@ -56,6 +56,7 @@ class NsysBuilder {
       return std::tie(left.start, left.call.correlation, a) < std::tie(right.start, right.call.correlation, b);
     });
     origin_ = tables_.ops[order_.front()].start;
+    workload_.origin = origin_;
     if (workload_.device.sms == 0) {
       workload_.warnings.push_back(
           fmt::format("The recording does not say what device {} is (TARGET_INFO_GPU).", workload_.device.id));

@@ -56,6 +56,7 @@ class RocprofBuilder {
       return std::tie(left.start, left.order, a) < std::tie(right.start, right.order, b);
     });
     origin_ = dispatches_[order_.front()].start;
+    workload_.origin = origin_;
     workload_.ops.reserve(order_.size());
     for (const std::size_t index : order_) workload_.ops.push_back(convert(dispatches_[index]));
     workload_.warnings.push_back(

@@ -133,11 +133,7 @@ void compile_set(ProgramBuilder& program, const StepSource& source) {
   if (name.empty()) {
     throw InputError(step.where(), fmt::format("{}: the name is missing", thing), "as in: set: {x: 1, type: f32}");
   }
-  // The rest of it, as a map that a table describes.
-  YAML::Node rest(YAML::NodeType::Map);
-  if (node["type"].IsDefined()) rest["type"] = node["type"];
-  if (node["unit"].IsDefined()) rest["unit"] = node["unit"];
-  const MapReader map(rest, set_spec(), thing, program.file());
+  const MapReader map(node, set_spec(), thing, program.file(), name);
 
   ProgramStep made = program.make(StepKind::set, OpCode::compute, "set " + name, step.where());
   made.values.push_back(program.value(step, "set", value_node));

@@ -43,7 +43,8 @@ std::vector<std::string> words_of(const char* list) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-MapReader::MapReader(const YAML::Node& node, const MapSpec& spec, std::string thing, const std::string& file)
+MapReader::MapReader(const YAML::Node& node, const MapSpec& spec, std::string thing, const std::string& file,
+                     const std::string& own)
     : map_(node), spec_(spec), thing_(std::move(thing)), file_(file) {
   std::vector<std::string> names;
   std::vector<std::string> required;
@@ -57,6 +58,7 @@ MapReader::MapReader(const YAML::Node& node, const MapSpec& spec, std::string th
   }
   for (const auto& entry : node) {
     const std::string& name = entry.first.Scalar();
+    if (!own.empty() && name == own) continue;
     const auto key = std::find_if(spec.keys.begin(), spec.keys.end(), [&](const KeySpec& k) { return name == k.name; });
     if (key == spec.keys.end()) {
       throw InputError(position(entry.first, file_), fmt::format("{}: unknown key \"{}\"", thing_, name),

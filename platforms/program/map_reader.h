@@ -116,8 +116,10 @@ std::vector<std::string> words_of(const char* list);
 class MapReader {
  public:
   // Throws for a node that is no map, for unknown keys, for values of a wrong kind and for missing required keys.
-  // `thing`: what messages call the map. `spec` and `file` must outlive the reader.
-  MapReader(const YAML::Node& node, const MapSpec& spec, std::string thing, const std::string& file);
+  // `thing`: what messages call the map. `own`: a key of the author's beside those of the table, which is not read.
+  // `spec` and `file` must outlive the reader.
+  MapReader(const YAML::Node& node, const MapSpec& spec, std::string thing, const std::string& file,
+            const std::string& own = {});
 
   bool has(const char* key) const;
   // Whether the table has the key.

@@ -1,6 +1,7 @@
 #include "program/program_names.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -123,9 +124,11 @@ std::optional<NamedValue> ProgramNames::built_in(const std::string& name) {
     return slots_[name] = slot(source, 0, {});
   }
   for (const MemoryRegion& region : regions_) {
-    const bool bytes = name == region.name + ".bytes";
-    const bool group = region.shared && name == region.name + ".group";
-    if (!bytes && !group && name != region.name) continue;
+    if (name.compare(0, region.name.size(), region.name) != 0) continue;
+    const std::string_view rest = std::string_view(name).substr(region.name.size());
+    const bool bytes = rest == ".bytes";
+    const bool group = region.shared && rest == ".group";
+    if (!bytes && !group && !rest.empty()) continue;
     regions_used_.insert(region.name);
     if (group) return static_cast<double>(arch::multicast_address(0, region.address));
     return static_cast<double>(bytes ? region.bytes : region.known_as());

@@ -270,7 +270,7 @@ Comparison combine(const std::vector<Comparison>& parts) {
   return all;
 }
 
-void publish(const Comparison& c, const std::string& prefix, Stats& stats) {
+void publish(const Comparison& c, const std::string& prefix, Stats& stats, bool judged) {
   const auto put = [&](const char* name, const char* unit, const char* what, double value) {
     stats.gauge(prefix + "." + name, unit, what).set(value);
   };
@@ -281,8 +281,10 @@ void publish(const Comparison& c, const std::string& prefix, Stats& stats) {
   put("span.recorded", "us", "recorded time from the first start to the last end of any operation",
       c.span_recorded_ns / 1e3);
   put("span.modelled", "us", "the same in the model", c.span_modelled_ns / 1e3);
-  put("span.error", "%", "modelled span over recorded span, less 1",
-      c.span_recorded_ns > 0 ? 100 * (c.span_modelled_ns / c.span_recorded_ns - 1) : 0);
+  if (judged) {
+    put("span.error", "%", "modelled span over recorded span, less 1",
+        c.span_recorded_ns > 0 ? 100 * (c.span_modelled_ns / c.span_recorded_ns - 1) : 0);
+  }
   put("kernel_time.recorded", "us", "sum of the recorded durations of all kernels", c.kernel_time_recorded_ns / 1e3);
   put("kernel_time.modelled", "us", "the same in the model", c.kernel_time_modelled_ns / 1e3);
   put("overlap.recorded", "us", "recorded time in which two kernels or more ran", c.overlap_recorded_ns / 1e3);
@@ -294,6 +296,11 @@ void publish(const Comparison& c, const std::string& prefix, Stats& stats) {
         c.pairs.both);
   put("overlap.pairs.time", "us", "recorded time that pairs shared, summed over the pairs", c.pairs.recorded_ns / 1e3);
   put("overlap.pairs.time_both", "us", "of it, what the pairs shared in the model as well", c.pairs.both_ns / 1e3);
+  count("edges.recorded", "edges", "waits between streams that the recording shows", c.edges_recorded);
+  count("edges.inferred", "edges", "waits between streams that coinciding ends suggest", c.edges_inferred);
+  count("pinned", "operations", "operations held until their recorded start, because nothing explains their wait",
+        c.pinned);
+  if (!judged) return;
   const char* alone = "absolute error of the duration of kernels that overlap no other";
   put("kernel_duration_error.p50", "%", alone, 100 * c.error_p50);
   put("kernel_duration_error.p95", "%", alone, 100 * c.error_p95);
@@ -305,10 +312,6 @@ void publish(const Comparison& c, const std::string& prefix, Stats& stats) {
   count("occupancy.compared", "kernels", "kernels with a usable recorded occupancy", c.occupancy_compared);
   count("occupancy.mismatches", "kernels", "of those, modelled more than one point off (INP-08)",
         c.occupancy_mismatches);
-  count("edges.recorded", "edges", "waits between streams that the recording shows", c.edges_recorded);
-  count("edges.inferred", "edges", "waits between streams that coinciding ends suggest", c.edges_inferred);
-  count("pinned", "operations", "operations held until their recorded start, because nothing explains their wait",
-        c.pinned);
   for (std::size_t m = 0; m < kMatches; ++m) {
     std::string name = match_name(static_cast<Match>(m));
     std::replace(name.begin(), name.end(), ' ', '_');

@@ -93,7 +93,8 @@ double signature_duration(std::vector<double> fitted);
 SignatureFit fit_signatures(const workload::Workload& workload, const gpu::GpuParams& machine);
 
 // Enters the comparison as statistics below `prefix` ("replay", "gpu0.replay").
-void publish(const Comparison& comparison, const std::string& prefix, Stats& stats);
+// `judged`: with what says how near the model is to the recording; otherwise only what both did.
+void publish(const Comparison& comparison, const std::string& prefix, Stats& stats, bool judged = true);
 
 // How long the CTAs of a recorded kernel must run for the recorded machine to reproduce the kernel's duration.
 

@@ -22,14 +22,24 @@ struct RankCollective {
 struct RankCollectives {
   std::vector<RankCollective> matched;      // in the order of the first GPU
   std::map<std::string, std::size_t> kept;  // kernels of all GPUs that keep their recorded durations, by the reason
+  std::uint64_t recorded_ranks = 0;         // of the groups of those that are matched, the most; 0: not recorded
+  std::size_t assumed = 0;                  // of those that are matched: the CTAs of the first GPU's are not recorded
 
   std::size_t kept_kernels() const;
 };
 
-// The k-th kernel of a process group on one GPU belongs to the k-th of that group on every other, if all agree in kind
-// and bytes. From the first on that do not agree nothing of the group is matched; of those of several groups that the
-// GPUs have in different orders only some are. `workloads`: one per GPU.
-RankCollectives match_collectives(const std::vector<const workload::Workload*>& workloads);
+// Kernels of a process group belong together that have one sequence number on all GPUs. Where numbers are not recorded,
+// or not one after the other, the k-th kernel of a group on one GPU belongs to the k-th of that group on every other.
+// All must agree in kind, bytes and members of the group. In the second way, from the first on that do not agree
+// nothing of the group is matched. Groups that some of the ranks are not in are left out: those of fewer ranks than
+// there are workloads or, of copies of one rank, than its largest group has. Of those of several groups that the GPUs
+// have in different orders only some are matched. `workloads`: one per GPU.
+RankCollectives match_collectives(const std::vector<const workload::Workload*>& workloads, bool copies = false);
+
+// Moves the times of recordings to later ones, so that all of them are on one axis: of GPUs of one file by the
+// recorder's clock; of several files so that the first collective that belongs together ends at one time in all of
+// them. Returns what there is to say of it, in sentences.
+std::vector<std::string> align_ranks(std::vector<workload::Workload>& workloads);
 
 // Gives the matched kernels the programs of the machine's collectives, in a ring, with their recorded CTAs and threads,
 // and the workloads the memory for it. Buffers are rounded up to 16 bytes for each rank. A single rank has nobody to

@@ -269,6 +269,16 @@ void connect_hosts(const std::vector<Machine>& machines) {
   }
 }
 
+// Recordings of GPUs that are connected have one axis of time.
+void align_hosts(const std::vector<Machine>& machines) {
+  double lead = 0;
+  for (const Machine& m : machines) {
+    if (m.streams == nullptr || m.workload->format == "scenario") return;
+    lead = std::max(lead, m.submitter->lead());
+  }
+  for (const Machine& m : machines) m.streams->lead_at_least(lead);
+}
+
 // Forward progress: counts of everything that was taken in, started or finished.
 std::uint64_t progress_of(const std::vector<Machine>& machines) {
   std::uint64_t sum = 0;
@@ -532,6 +542,7 @@ SimulationResult simulate(const std::vector<Job>& asked, const SimulationOptions
     machines.push_back(build(job, options, static_cast<std::uint32_t>(machines.size()), packet_jobs));
   }
   connect_hosts(machines);
+  if (linked) align_hosts(machines);
   std::unique_ptr<gpu::LinkFabric> fabric;
   if (linked) {
     std::vector<gpu::Gpu*> gpus;

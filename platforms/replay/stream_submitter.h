@@ -58,6 +58,8 @@ class StreamSubmitter : public sc_core::sc_module,
   const std::vector<OpResult>& results() const override { return results_; }
   // Nanoseconds by which the simulation's time axis lies before the workload's: host calls precede the first start.
   double lead() const override { return static_cast<double>(lead_); }
+  // The same, if it is less so far. Before start().
+  void lead_at_least(double ns) { lead_ = std::max(lead_, static_cast<std::int64_t>(ns)); }
   Domain& submitter_domain() override { return domain; }
 
  private:

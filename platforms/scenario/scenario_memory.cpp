@@ -28,8 +28,6 @@ namespace {
 
 using arch::ValueType;
 
-constexpr std::size_t kMaxRegions = 1000;
-
 void refuse_others(const MapReader& map, const std::vector<const char*>& keys, const char* why) {
   for (const char* key : keys) {
     if (map.has(key)) map.fail(key, why);

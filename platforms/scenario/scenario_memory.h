@@ -14,6 +14,7 @@ namespace heddle::scenario {
 
 constexpr std::uint64_t kFirstRegion = 1U << 20;  // where automatic placement begins
 constexpr std::uint64_t kRegionAlignment = 1U << 12;
+constexpr std::size_t kMaxRegions = 1000;  // and tensors, of all GPUs
 // Exact in the doubles of expressions, and beyond every machine.
 constexpr std::uint64_t kMaxRegionEnd = std::uint64_t{1} << 50;
 

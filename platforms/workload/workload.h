@@ -53,10 +53,12 @@ enum class Collective { all_reduce, all_gather, reduce_scatter, broadcast };
 
 // A recorded kernel of a library of collectives (NCCL, RCCL).
 struct Communication {
-  std::optional<Collective> kind;  // none: it does something else, or the recording does not tell
-  std::string group;               // of processes, as the recording calls it; empty: not recorded
-  std::uint64_t bytes = 0;         // of the buffer of each rank, whole; 0: not recorded
-  std::uint64_t ranks = 0;         // that took part; 0: not recorded
+  std::optional<Collective> kind;         // none: it does something else, or the recording does not tell
+  std::string group;                      // of processes, as the recording calls it; empty: not recorded
+  std::uint64_t bytes = 0;                // of the buffer of each rank, whole; 0: not recorded
+  std::uint64_t ranks = 0;                // that took part; 0: not recorded
+  std::string members;                    // these, as the recording lists them; empty: not recorded
+  std::optional<std::uint64_t> sequence;  // its number within the group, which all ranks count alike
 };
 
 // What the recorder saw of an operation. Absent in scenarios.
@@ -255,6 +257,8 @@ struct Workload {
   std::string format;  // "kineto", "nsys", "rocprof", "scenario"
   DeviceInfo device;
   RecordedTimings timings;
+  std::size_t recording = 0;  // number of the file among those of the run
+  Nanoseconds origin = 0;     // of its times, on the recorder's clock, which all devices of a file have in common
   std::vector<Stream> streams;
   std::vector<Op> ops;  // in the order of their submission; within a stream this is their order of execution
   std::vector<Operator> operators;  // that launched them, as far as they are recorded; callers before those they call

@@ -2,11 +2,13 @@
 // and a step of it on 1, 2, 4 and 8 modelled GPUs with its collectives over links. Prints Markdown; nothing where the
 // recording is not at hand.
 //
-//   heddle_rank_figures [--quick]
+//   heddle_rank_figures [--quick | --expansion]
 //
-// --quick: one and two GPUs.
+// --quick: one and two GPUs. --expansion: instead of the tables, what it takes to write out collectives for many ranks,
+// in CPU time; needs no recording.
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -18,6 +20,7 @@
 #include "bench/figure_page.h"
 #include "cli/machines.h"
 #include "cli/run_options.h"
+#include "common/error.h"
 #include "replay/rank_collectives.h"
 
 namespace {
@@ -51,15 +54,14 @@ struct Model {
   std::vector<cli::Fitted> fitted;
 
   explicit Model(std::vector<Workload> workloads, const std::string& topology) {
+    if (workloads.size() > 1) options.ranks = static_cast<std::uint32_t>(workloads.size());
     options.files = {kPath};
     options.sets = {"links.topology=" + topology};
     options.timing = "fast";
     inputs.name = "training";
     inputs.workloads = std::move(workloads);
     machines = cli::resolve_machines(inputs, options);
-    for (std::size_t i = 0; i < inputs.workloads.size(); ++i) {
-      fitted.push_back(cli::fit_workload(inputs.workloads[i], machines.gpus[i].recorded, cli::Fit::launch));
-    }
+    fitted = cli::fit_workloads(inputs, machines, options);
   }
   replay::SimulationResult run(Pace pace) const {
     replay::SimulationOptions how;
@@ -173,9 +175,52 @@ void print_steps(const Workload& step, const std::vector<std::size_t>& counts) {
   }
 }
 
+// So many all-reduces and broadcasts of a rank, of four sizes each, and the time that it takes to turn them into
+// programs for all ranks.
+void print_expansion() {
+  print("| ranks | collectives | CPU time, s |\n| --- | --- | --- |\n");
+  for (const std::size_t count : {4U, 16U, 64U}) {
+    for (const std::size_t ranks : {2U, 8U, 64U}) {
+      Workload workload;
+      workload.format = "kineto";
+      workload.streams.resize(1);
+      for (std::size_t i = 0; i < count; ++i) {
+        Op op;
+        op.kernel.grid.x = 56;
+        op.kernel.block.x = 256;
+        op.communication.emplace();
+        op.communication->kind = i % 2 == 0 ? Collective::all_reduce : Collective::broadcast;
+        op.communication->bytes = std::uint64_t{1'000'000} * (1 + i / 2 % 4);
+        workload.ops.push_back(std::move(op));
+      }
+      std::vector<Workload> copies = replay::copies_of_rank(workload, ranks);
+      std::vector<const Workload*> recorded;
+      std::vector<Workload*> targets;
+      for (Workload& copy : copies) {
+        recorded.push_back(&copy);
+        targets.push_back(&copy);
+      }
+      const std::clock_t begin = std::clock();
+      std::string refused;
+      try {
+        replay::run_over_links(replay::match_collectives(recorded), targets);
+      } catch (const InputError& error) {
+        refused = error.what();
+      }
+      const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+      print(fmt::format("| {} | {} | {:.2f}{} |\n", ranks, count, seconds,
+                        refused.empty() ? "" : ", refused: " + refused));
+    }
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
+  if (count > 1 && std::string(arguments[1]) == "--expansion") {
+    print_expansion();
+    return 0;
+  }
   if (!std::filesystem::exists(kPath)) {
     print("SKIPPED: the recording is not there\n");
     return 0;

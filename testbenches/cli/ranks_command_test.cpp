@@ -2,10 +2,13 @@
 #include <string>
 #include <vector>
 
+#include "cli/machines.h"
 #include "cli/program.h"
+#include "cli/run_options.h"
 
 namespace cli_ranks_command_test {
 
+using namespace heddle;
 using namespace heddle::test;
 
 namespace {
@@ -60,6 +63,101 @@ TEST_CASE("a recording of one rank runs on several, its collectives over links",
       dir, {"run", "t.json", "--ranks", "2", "--timing", "fast", "--set", "links.topology=switch", "--no-baseline"});
   REQUIRE(alone.status == 0);
   CHECK_FALSE(contains(alone.out, "span error"));  // of a mixture
+}
+
+TEST_CASE("statistics do not judge a mixture of what was fitted and what was predicted", "[cli][LNK-13]") {
+  const TempDir dir;
+  dir.write("t.json", recording());
+  for (const bool mixed : {true, false}) {
+    std::vector<std::string> line = {"run",      "t.json",
+                                     "--ranks",  "2",
+                                     "--timing", "fast",
+                                     "--set",    "links.topology=switch",
+                                     "--out",    mixed ? "mixed" : "apart"};
+    if (mixed) line.emplace_back("--no-baseline");
+    REQUIRE(heddle_in(dir, line).status == 0);
+    const Results results(dir.file(mixed ? "mixed" : "apart"));
+    CHECK(results.has("replay.span.modelled"));
+    CHECK(results.has("replay.span.error") != mixed);
+    CHECK(results.has("gpu1.replay.kernels_within_5_percent") != mixed);
+    CHECK(results.has("replay.recorded_machine.span.error") != mixed);
+  }
+}
+
+TEST_CASE("what runs over links is what the notes are about", "[cli][LNK-13]") {
+  const TempDir dir;
+  // On a machine with warps of 64, collectives become programs with warps of 32; no grid is recorded of the first.
+  std::string text = recording();
+  const auto replace = [&text](const std::string& from, const std::string& to) {
+    const std::size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+  };
+  replace(R"("correlation": 2, "grid": [8, 1, 1], "block": [512, 1, 1],)", R"("correlation": 2,)");
+  dir.write("t.json", text);
+  const std::vector<std::string> line = {
+      "run", "t.json", "--ranks", "2", "--timing", "fast", "--no-baseline", "--set", "links.topology=switch", "--gpu"};
+  const auto on = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), line.begin(), line.end());
+    return heddle_in(dir, more);
+  };
+  const Finished amd = on({"mi300x"});
+  CAPTURE(amd.out, amd.err);
+  REQUIRE(amd.status == 0);
+  CHECK(contains(amd.out, "programs run in warps of 32 threads"));
+  CHECK(contains(amd.out, "of 1 the recording has no grid, and one CTA per SM is assumed"));
+  CHECK(contains(amd.out, "(recorded with 8 ranks)"));
+  CHECK_FALSE(contains(on({"h100-sxm"}).out, "programs run in warps of 32 threads"));
+
+  // A kernel of the library that asks for too much does not run where its collective does.
+  text = recording();
+  replace(R"("block": [512, 1, 1],
+            "Collective name")",
+          R"("block": [512, 1, 1], "shared memory": 231424,
+            "Collective name")");
+  dir.write("t.json", text);
+  const Finished clamped = on({"a100", "--misfits", "clamp"});
+  CAPTURE(clamped.out, clamped.err);
+  REQUIRE(clamped.status == 0);
+  CHECK_FALSE(contains(clamped.out, "--misfits clamp"));
+}
+
+TEST_CASE("copies of one rank are fitted once, where they were recorded on one machine", "[cli][LNK-13]") {
+  const TempDir dir;
+  dir.write("t.json", recording());
+  cli::RunOptions options;
+  options.files = {dir.file("t.json")};
+  options.ranks = 2;
+  options.fit = cli::Fit::demand;
+  cli::Inputs inputs = cli::load_inputs(options);
+  const std::vector<cli::Fitted> fitted = cli::fit_workloads(inputs, cli::resolve_machines(inputs, options), options);
+  REQUIRE(fitted.size() == 2);
+  REQUIRE(fitted[0].demands != nullptr);
+  CHECK(fitted[0].demands == fitted[1].demands);
+  CHECK(fitted[1].workload.ops[0].kernel.duration.min == fitted[0].workload.ops[0].kernel.duration.min);
+  // A device that nobody knows is fitted to the machines that are chosen, which may differ.
+  for (workload::Workload& workload : inputs.workloads) workload.device = {};
+  options.gpus = {"h100-sxm", "a100"};
+  const std::vector<cli::Fitted> apart = cli::fit_workloads(inputs, cli::resolve_machines(inputs, options), options);
+  CHECK(apart[0].demands != apart[1].demands);
+}
+
+TEST_CASE("recordings of several files begin where their first collective ends at one time", "[cli][LNK-14]") {
+  const TempDir dir;
+  dir.write("a.json", recording());
+  std::string later = recording();
+  const std::size_t at = later.find(R"("ts": 70.0)");
+  REQUIRE(at != std::string::npos);
+  later.replace(at, 10, R"("ts": 90.0)");
+  later.replace(later.find(R"("ts": 972.0)"), 11, R"("ts": 992.0)");
+  dir.write("b.json", later);
+  const Finished run =
+      heddle_in(dir, {"run", "a.json", "b.json", "--timing", "fast", "--set", "links.topology=switch"});
+  CAPTURE(run.out, run.err);
+  REQUIRE(run.status == 0);
+  CHECK(contains(run.out, "gpu0: its recorded times are moved by 20.0 us"));
+  CHECK(contains(run.out, "1 collective over the links of 2 GPUs"));
+  CHECK_FALSE(contains(heddle_in(dir, {"run", "a.json", "b.json", "--timing", "fast"}).out, "are moved by"));
 }
 
 TEST_CASE("without links nothing communicates: words, and no fault", "[cli][LNK-13]") {

@@ -90,6 +90,24 @@ TEST_CASE("the stream gap is a mean without outliers and never negative", "[work
   CHECK(overlapping.workload.timings.stream_gap == 0);
 }
 
+TEST_CASE("the stream gap does not jump where the median is near nothing", "[workload][INP-03]") {
+  Nanoseconds gaps[2] = {};
+  for (const Nanoseconds middle : {499, 501}) {
+    Recording recording(1);
+    Nanoseconds end = 0;
+    for (const Nanoseconds gap :
+         {Nanoseconds{0}, Nanoseconds{100}, Nanoseconds{100}, Nanoseconds{100}, Nanoseconds{100}, middle,
+          Nanoseconds{3400}, Nanoseconds{3400}, Nanoseconds{3400}, Nanoseconds{3400}}) {
+      recording.add(0, end - 50'000, end + gap, 100'000);
+      end += gap + 100'000;
+    }
+    recording.derive();
+    gaps[middle == 499 ? 0 : 1] = *recording.workload.timings.stream_gap;
+  }
+  CHECK(gaps[0] == 1611);  // the mean of all nine
+  CHECK(gaps[1] == 1611);
+}
+
 TEST_CASE("an operation without launch call is pinned to its start", "[workload][INP-03]") {
   Recording recording(2);
   recording.add(0, kNoLaunch, 0, 50'000);

@@ -100,6 +100,22 @@ TEST_CASE("bytes of a collective are those of each rank's whole buffer", "[workl
   CHECK_FALSE(w.ops[5].communication.has_value());
 }
 
+TEST_CASE("ranks of a group, numbers within it and the clock of a file are kept", "[workload][INP-15]") {
+  const std::string message = of_message("allreduce", 8, 8, "Float");
+  const auto with = [&](const std::string& more) { return kShape + ("," + message + more); };
+  std::istringstream text(trace(
+      {kernel("ncclDevKernel_Generic", 4, "10", "5", 1, with(R"(,"Process Group Ranks":"[0, 2, 4, 6]","Seq":17)")),
+       kernel("ncclDevKernel_Generic", 4, "20", "5", 2, with(R"(,"Seq":-1)")),
+       kernel("gemm", 4, "12.5", "5", 3, kShape, 1)}));
+  const std::vector<Workload> both = import::import_kineto(text, "t.json");
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].ops[0].communication->members == "[0, 2, 4, 6]");
+  CHECK(both[0].ops[0].communication->sequence == 17);
+  CHECK(both[0].ops[1].communication->members.empty());
+  CHECK_FALSE(both[0].ops[1].communication->sequence.has_value());
+  CHECK(both[1].origin - both[0].origin == 2500);
+}
+
 TEST_CASE("what the operator of the host records is of the kernel that it launched", "[workload][INP-15]") {
   const std::string op = fmt::format(
       R"({{"ph":"X","cat":"cpu_op","name":"record_param_comms","pid":1,"tid":1,"ts":0,"dur":9,"args":{{"External id":77,{}}}}})",

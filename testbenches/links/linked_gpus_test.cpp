@@ -1,6 +1,7 @@
 // Whole GPUs that are connected: programs, copies, waits and collectives over links.
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ Outcome run(const std::string& text, const Setup& setup) {
     for (const std::string& set : setup.sets) binder.set(set);
     job.params.machine.timing = setup.timing;
     job.workload = &outcome.scene.workloads[g];
+    job.packets = outcome.scene.packets;
+    job.tmdqs = outcome.scene.tmdqs;
     for (const workload::MemoryRegion& region : outcome.scene.workloads[g].memory) job.regions.push_back(region.name);
     jobs.push_back(std::move(job));
   }
@@ -378,6 +381,133 @@ TEST_CASE("collectives come near to what their links carry, and not beyond it", 
       CHECK(end <= limit * (mode == TimingMode::at ? 1.5 : 2.5) + 30'000);
     }
   }
+}
+
+namespace {
+
+// One of several that follow each other in the same streams, on the same buffers.
+struct Following {
+  std::string what;
+  std::uint64_t bytes = 0;
+  std::uint32_t ctas = 1;
+  std::uint32_t threads = 32;
+};
+
+constexpr std::uint32_t kFollowingRanks = 3;
+constexpr std::uint64_t kFollowingBytes = 4800;
+
+std::string following_text(const std::vector<Following>& all, const std::string& algorithm, std::uint32_t late) {
+  std::string text = "heddle: 1\nname: following\ngpus: [small, small, small]\nmemory:\n";
+  for (std::uint32_t g = 0; g < kFollowingRanks; ++g) {
+    text += fmt::format(
+        "  - {{name: x{0}, bytes: {1}, gpu: {0}, shared: true, init: {{pattern: {0} + i % 7, type: f32}}}}\n", g,
+        kFollowingBytes);
+  }
+  text += "kernels: [{name: before, grid: 1, block: 32, cycles: 40000}]\n";
+  text += "streams: [{name: s0, gpu: 0}, {name: s1, gpu: 1}, {name: s2, gpu: 2}]\nsubmit:\n";
+  text += fmt::format("  - {{kernel: before, stream: s{}}}\n", late);
+  for (const Following& one : all) {
+    text += fmt::format(
+        "  - {{{}: {}, streams: [s0, s1, s2], buffers: [x0, x1, x2], ctas: {}, threads: {}, algorithm: {}}}\n",
+        one.what, one.bytes, one.ctas, one.threads, algorithm);
+  }
+  return text;
+}
+
+// What the definition of each says of the buffers, one after the other.
+std::vector<std::vector<float>> following_oracle(const std::vector<Following>& all) {
+  std::vector<std::vector<float>> x(kFollowingRanks, std::vector<float>(kFollowingBytes / 4));
+  for (std::size_t g = 0; g < x.size(); ++g) {
+    for (std::size_t i = 0; i < x[g].size(); ++i) x[g][i] = static_cast<float>(g + i % 7);
+  }
+  for (const Following& one : all) {
+    const std::vector<std::vector<float>> before = x;
+    const std::size_t count = one.bytes / 4;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t part = i / (count / kFollowingRanks);
+      const float sum = before[0][i] + before[1][i] + before[2][i];
+      for (std::size_t g = 0; g < x.size(); ++g) {
+        if (one.what == "all_reduce" || (one.what == "reduce_scatter" && part == g)) x[g][i] = sum;
+        if (one.what == "all_gather") x[g][i] = before[part][i];
+        if (one.what == "broadcast") x[g][i] = before[0][i];
+      }
+    }
+  }
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("collectives that follow each other share flags and scratch memory, and each is exact", "[links][LNK-10]") {
+  CAPTURE(seed());
+  Random random(seed());
+  const auto any = [&random](std::uint32_t count) { return static_cast<std::uint32_t>(random.below(count)); };
+  const char* const kinds[] = {"broadcast", "all_gather", "reduce_scatter", "all_reduce"};
+  for (const std::string algorithm : {"ring", "switch"}) {
+    for (const TimingMode mode : kModes) {
+      // Whoever comes late finds what the others have written ahead, as far as they can get.
+      for (std::uint32_t late = 0; late < kFollowingRanks; ++late) {
+        std::vector<Following> all(3, {"broadcast", 480, 2, 32});
+        std::uint32_t sums = 0;
+        while (all.size() < 14) {
+          Following one{kinds[any(4)], 48 * (1 + any(100)), 1 + any(5), 32 * (1 + any(4))};
+          const bool adds = one.what == kinds[2] || one.what == kinds[3];
+          if (adds && ++sums > 6) one.what = kinds[any(2)];  // sums stay exact in f32
+          all.push_back(one);
+        }
+        CAPTURE(algorithm, static_cast<int>(mode), late);
+        const Outcome outcome =
+            run(following_text(all, algorithm, late), {"small", mode, Topology::through_switch, {"gpu.links.ports=2"}});
+        REQUIRE(good(outcome));
+        const std::vector<std::vector<float>> expected = following_oracle(all);
+        for (std::uint32_t g = 0; g < kFollowingRanks; ++g) {
+          CAPTURE(g);
+          REQUIRE(outcome.values<float>(fmt::format("x{}", g)) == expected[g]);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("collectives are submitted by packets and into TMDQs as well", "[links][LNK-10]") {
+  const std::vector<Following> all = {{"broadcast", 480, 2, 32},
+                                      {"all_reduce", 4800, 3, 64},
+                                      {"all_gather", 960, 1, 32},
+                                      {"all_reduce", 480, 5, 96},
+                                      {"reduce_scatter", 4800, 2, 32}};
+  const std::vector<std::vector<float>> expected = following_oracle(all);
+  for (const char* by : {"by: aql", "by: aql, format: reference", "by: aql, format: condensed", "by: tmdq"}) {
+    for (const std::uint32_t late : {0U, 2U}) {
+      std::string text = following_text(all, "ring", late);
+      const std::size_t at = text.find("submit:\n");
+      text.insert(text.size(), "  ]}\n");
+      std::string operations;
+      std::istringstream lines(text.substr(at + 8));
+      for (std::string line; std::getline(lines, line);) {
+        const bool one = line.rfind("  - ", 0) == 0;
+        operations += one ? "    " + line.substr(4) + ",\n" : line + "\n";
+      }
+      text = text.substr(0, at) + fmt::format("submit: {{{}, operations: [\n{}", by, operations);
+      CAPTURE(by, late, text);
+      const Outcome outcome = run(text, {"small", TimingMode::fast, Topology::through_switch, {"gpu.links.ports=2"}});
+      REQUIRE(good(outcome));
+      for (std::uint32_t g = 0; g < kFollowingRanks; ++g) {
+        CAPTURE(g);
+        REQUIRE(outcome.values<float>(fmt::format("x{}", g)) == expected[g]);
+      }
+    }
+  }
+}
+
+TEST_CASE("as many collectives of the same streams as there may be need the memory of one", "[links][LNK-10]") {
+  const scenario::Scenario scene =
+      scenario::parse_scenario(following_text(std::vector<Following>(400, {"all_reduce", 480, 2, 32}), "ring", 0), "t");
+  for (const workload::Workload& gpu : scene.workloads) CHECK(gpu.memory.size() == 3);  // buffer, flags, scratch
+  // Others may be under way at the same time.
+  std::string text = following_text({{"all_reduce", 480, 2, 32}}, "ring", 0);
+  text += "  - {all_reduce: 480, streams: [s0, t1, s2], buffers: [x0, x1, x2]}\n";
+  text.replace(text.find("streams: ["), 10, "streams: [{name: t1, gpu: 1}, ");
+  for (const workload::Workload& gpu : scenario::parse_scenario(text, "t").workloads) CHECK(gpu.memory.size() == 5);
 }
 
 TEST_CASE("what is wrong with a collective or a copy is said with file and line", "[links][LNK-10]") {

@@ -26,7 +26,7 @@ namespace {
 Op communication_op(std::optional<Collective> kind, std::uint64_t bytes, const std::string& group = "0") {
   Op op = kernel_op(1, 4, 1000);
   op.kernel.name = "ncclDevKernel_Generic";
-  op.communication = Communication{kind, group, bytes, 0};
+  op.communication = Communication{kind, group, bytes, 0, {}, {}};
   return op;
 }
 
@@ -97,6 +97,118 @@ TEST_CASE("kernels of a process group belong together by their order, if they do
   CHECK(found.kept.at("the ranks differ in what they do") == 4);
   CHECK(found.kept.at("not on all GPUs of the run") == 1);
   CHECK(found.kept_kernels() == 9);
+}
+
+TEST_CASE("kernels with numbers belong together by these, wherever their recordings begin", "[links][LNK-12]") {
+  std::vector<Workload> ranks(2, empty_workload(2));
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (std::uint64_t number = 5; number < 9; ++number) {
+      ranks[rank].ops.push_back(communication_op(Collective::all_reduce, 4096));
+      ranks[rank].ops.back().communication->sequence = number + 2 * rank;
+    }
+  }
+  RankCollectives found = match(ranks);
+  REQUIRE(found.matched.size() == 2);  // 7 and 8
+  CHECK(found.matched[0].ops == std::vector<std::size_t>{2, 0});
+  CHECK(found.matched[1].ops == std::vector<std::size_t>{3, 1});
+  CHECK(found.kept.at("not on all GPUs of the run") == 4);
+  // What differs under one number says nothing of the next.
+  ranks[0].ops[2].communication->bytes = 64;
+  found = match(ranks);
+  REQUIRE(found.matched.size() == 1);
+  CHECK(found.matched[0].ops == std::vector<std::size_t>{3, 1});
+  CHECK(found.kept.at("the ranks differ in what they do") == 2);
+  // Numbers that are no order are none.
+  ranks[1].ops[3].communication->sequence = 7;
+  CHECK(match(ranks).kept.count("not on all GPUs of the run") == 0);
+}
+
+TEST_CASE("groups of other members, or that some ranks are not in, do not run over the links of all",
+          "[links][LNK-12]") {
+  std::vector<Workload> ranks(4, empty_workload(2));
+  const auto of_ranks = [](std::uint64_t count, const std::string& members, const std::string& group) {
+    Op op = communication_op(Collective::all_reduce, 4096, group);
+    op.communication->ranks = count;
+    op.communication->members = members;
+    return op;
+  };
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    ranks[rank].ops.push_back(of_ranks(8, "[0, 1, 2, 3, 4, 5, 6, 7]", "all"));
+    ranks[rank].ops.push_back(of_ranks(8, rank < 2 ? "[0, 1]" : "[2, 3]", "others"));
+    ranks[rank].ops.push_back(of_ranks(2, "[0, 1]", "two"));
+  }
+  const RankCollectives found = match(ranks);
+  REQUIRE(found.matched.size() == 1);
+  CHECK(found.matched[0].ops == std::vector<std::size_t>{0, 0, 0, 0});
+  CHECK(found.recorded_ranks == 8);
+  CHECK(found.kept.at("their groups of one name have other members") == 4);
+  CHECK(found.kept.at("of a group that some of the ranks are not in") == 4);
+  // Of copies of one rank, the largest group is that of all, however many there are.
+  Workload one = empty_workload(2);
+  one.ops = {of_ranks(4, "", "all"), of_ranks(2, "", "some")};
+  const RankCollectives copied = replay::match_collectives({&one, &one, &one, &one, &one, &one, &one, &one}, true);
+  REQUIRE(copied.matched.size() == 1);
+  CHECK(copied.matched[0].ops.front() == 0);
+  one.ops[0].grid_assumed = true;
+  CHECK(copied.assumed == 0);
+  CHECK(replay::match_collectives({&one, &one}, true).assumed == 1);
+}
+
+TEST_CASE("recordings have one axis of time: their clock's, or that of the first collective", "[links][LNK-14]") {
+  const auto recorded = [](Op op, workload::Nanoseconds start, workload::Nanoseconds duration) {
+    op.recorded = workload::Recorded{start, duration};
+    op.enqueue = start - 100;
+    return op;
+  };
+  std::vector<Workload> ranks(3, empty_workload(2));
+  // GPUs 0 and 1 are of one file, in which the second begins 500 ns later; GPU 2 is of another.
+  ranks[0].origin = 10'000;
+  ranks[1].origin = 10'500;
+  ranks[2].origin = 77;
+  ranks[2].recording = 1;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    ranks[rank].ops.push_back(recorded(kernel_op(0, 1, 10), 0, 50));
+    ranks[rank].ops.back().not_before = 0;
+    ranks[rank].ops.push_back(recorded(communication_op(Collective::all_reduce, 64), 1000 * (rank + 1), 100));
+  }
+  // They end at 1100, 2100 + 500 and 3100.
+  const std::vector<std::string> sentences = replay::align_ranks(ranks);
+  CHECK(ranks[0].ops[1].recorded->start == 1500);
+  CHECK(ranks[1].ops[1].recorded->start == 3000);
+  CHECK(ranks[2].ops[1].recorded->start == 3000);
+  CHECK(ranks[1].ops[0].recorded->start == 1000);
+  CHECK(ranks[1].ops[0].enqueue == 900);
+  CHECK(ranks[1].ops[0].not_before == 1000);
+  REQUIRE(sentences.size() == 2);  // nothing of GPU 2, which stays
+  CHECK_THAT(sentences[1], Catch::Contains("gpu1: its recorded times are moved by 1.0 us"));
+  // Nothing in common: it is said.
+  std::vector<Workload> strangers(2, empty_workload(1));
+  strangers[1].recording = 1;
+  for (Workload& stranger : strangers) stranger.ops.push_back(recorded(kernel_op(0, 1, 10), 0, 50));
+  CHECK_THAT(replay::align_ranks(strangers).at(0), Catch::Contains("No collective of all GPUs"));
+  CHECK(strangers[1].ops[0].recorded->start == 0);
+}
+
+TEST_CASE("where recorded GPUs are connected, one time is the same time on all of them", "[links][LNK-14]") {
+  // The hosts of the two have called 200 us and 1 us before the first start.
+  std::vector<Workload> ranks(2, empty_workload(1));
+  std::vector<replay::Job> jobs;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    Op op = kernel_op(0, 1, 1000);
+    op.enqueue = rank == 0 ? -200'000 : -1000;
+    ranks[rank].ops.push_back(op);
+    ranks[rank].format = "kineto";
+  }
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    jobs.push_back(job_of(ranks[rank], preset_params("small"), fmt::format("gpu{}", rank)));
+    jobs.back().params.links.ports = 2;
+  }
+  replay::SimulationOptions options;
+  options.links.topology = link::Topology::direct;
+  const replay::SimulationResult result = replay::simulate(jobs, options);
+  REQUIRE(result.progress);
+  CHECK(result.jobs[0].lead_ns == result.jobs[1].lead_ns);
+  CHECK(result.jobs[0].lead_ns > 190'000);
 }
 
 TEST_CASE("a mismatch is one whichever GPU comes first", "[links][LNK-12]") {
@@ -171,6 +283,78 @@ TEST_CASE("the collectives of a single rank end at once", "[links][LNK-13]") {
   const replay::SimulationResult result = run(ranks, {25, link::Topology::none});
   REQUIRE(result.progress);
   CHECK(result.jobs[0].results[1].end - result.jobs[0].results[1].start < 1000);
+}
+
+namespace {
+
+// Of so many ranks, with so many all-reduces in each of so many streams.
+std::vector<Workload> many(std::size_t ranks, std::size_t streams, std::size_t each) {
+  std::vector<Workload> all(ranks, empty_workload(streams));
+  for (Workload& rank : all) {
+    for (std::size_t i = 0; i < streams * each; ++i) {
+      rank.ops.push_back(communication_op(Collective::all_reduce, 4096, std::to_string(i % streams)));
+      rank.ops.back().stream = i % streams;
+    }
+  }
+  return all;
+}
+
+void put(std::vector<Workload>& ranks) {
+  std::vector<Workload*> all;
+  for (Workload& rank : ranks) all.push_back(&rank);
+  replay::run_over_links(match(ranks), all);
+}
+
+}  // namespace
+
+TEST_CASE("collectives of a stream share memory and program, and those of several streams do not", "[links][LNK-13]") {
+  std::vector<Workload> one = many(8, 1, 70);
+  const replay::SimulationResult result = run(one, {});
+  REQUIRE(result.progress);
+  for (const replay::JobResult& job : result.jobs) {
+    REQUIRE(job.faults.empty());
+    for (std::size_t i = 0; i < job.results.size(); ++i) {
+      REQUIRE(job.results[i].done);
+      if (i > 0) CHECK(job.results[i].start >= job.results[i - 1].end);
+    }
+  }
+  CHECK(one[0].memory.size() == 3);
+  CHECK(one[0].ops[0].kernel.program == one[0].ops[69].kernel.program);
+  std::vector<Workload> two = many(3, 2, 5);
+  const replay::SimulationResult both = run(two, {});
+  REQUIRE(both.progress);
+  CHECK(two[0].memory.size() == 6);
+  CHECK(two[0].ops[0].kernel.program != two[0].ops[1].kernel.program);
+}
+
+TEST_CASE("within a graph, collectives share memory if they wait for each other", "[links][LNK-13]") {
+  for (const bool ordered : {false, true}) {
+    CAPTURE(ordered);
+    std::vector<Workload> ranks(2, empty_workload(1));
+    for (Workload& rank : ranks) {
+      for (std::size_t i = 0; i < 3; ++i) {  // an all-reduce, another kernel, an all-reduce
+        rank.ops.push_back(i == 1 ? kernel_op(0, 1, 100) : communication_op(Collective::all_reduce, 4096));
+        rank.ops.back().stream = 0;
+        rank.ops.back().graph.emplace();
+        rank.ops.back().graph->last = i == 2;
+      }
+      if (ordered) rank.ops[1].graph->after = {0};
+      rank.ops[2].graph->after = {1};
+      rank.ops.push_back(communication_op(Collective::all_reduce, 4096));  // behind the graph
+      rank.ops.back().stream = 0;
+    }
+    put(ranks);
+    CHECK(ranks[0].memory.size() == (ordered ? 3 : 6));
+  }
+}
+
+TEST_CASE("more collectives at once than there is memory for are refused with what to do", "[links][LNK-13]") {
+  std::vector<Workload> ranks = many(64, 6, 1);
+  CHECK_THROWS_WITH(put(ranks), Catch::Contains("collectives of 6 streams at once on 64 GPUs") &&
+                                    Catch::Contains("take at most 55 GPUs"));
+  std::vector<Workload> fewer = many(64, 5, 3);
+  put(fewer);
+  CHECK(fewer[63].memory.size() == 15);
 }
 
 TEST_CASE("ranks are copies, and a run without links between them is refused", "[links][LNK-13]") {
