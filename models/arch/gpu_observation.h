@@ -28,6 +28,7 @@ class RaceChecker;
 namespace heddle {
 
 class IdleAccount;
+class KernelAccount;
 
 // Sees every CTA that an SM starts and ends. Used by checkers and dumps; called at most once per CTA and edge.
 class CtaListener {
@@ -100,6 +101,8 @@ class Labels {
 // Kernels that programs have launched: what became of their tasks, by name, parent and depth.
 class LaunchedKernels {
  public:
+  static constexpr std::size_t kMostTasks = 100'000;  // that are told one by one
+
   struct Key {
     std::uint32_t depth = 0;
     std::string name;
@@ -129,7 +132,8 @@ class LaunchedKernels {
     std::optional<std::uint32_t> parent;  // task
     std::int32_t priority = 0;
     std::uint8_t subcontext = 0;
-    bool faulted = false;
+    enum class End : std::uint8_t { well, rejected, faulted, aborted };
+    End how = End::well;
     arch::Dim3 grid;
     // Cycles. `start` is 0 if no CTA of it was launched; `completed`: its descendants have, too.
     std::uint64_t issued = 0;
@@ -160,7 +164,7 @@ class LaunchedKernels {
     HEDDLE_CHECK(found != open_.end(), "a task has completed that was not launched");
     task.key = &found->second->first;
     open_.erase(found);
-    tasks_.push_back(task);
+    if (tasks_.size() < kMostTasks) tasks_.push_back(task);
   }
   // A CTA of the task, whoever has launched it, has been saved.
   void saved(std::uint32_t task) {
@@ -178,7 +182,7 @@ class LaunchedKernels {
   }
 
   const std::map<Key, Sum>& sums() const { return sums_; }
-  // In the order of their ends.
+  // In the order of their ends, the first of them; sums() have all.
   const std::vector<Task>& tasks() const { return tasks_; }
   // By operation of the host.
   const std::map<std::uint32_t, std::uint64_t>& host_saves() const { return host_saves_; }
@@ -272,10 +276,11 @@ struct GpuObservation : Observation {
   LaunchedKernels launched;
   TaskWaits waits;
   Absences absences;
-  std::shared_ptr<IdleAccount> idle;      // null: off; set before the blocks of the GPU are built
-  CtaListener* ctas = nullptr;            // null: off
-  RegisterListener* registers = nullptr;  // null: off
-  arch::RaceChecker* races = nullptr;     // null: off; set before the blocks of the GPU are built
+  std::shared_ptr<IdleAccount> idle;       // null: off; set before the blocks of the GPU are built
+  std::shared_ptr<KernelAccount> kernels;  // null: off; set before the blocks of the GPU are built
+  CtaListener* ctas = nullptr;             // null: off
+  RegisterListener* registers = nullptr;   // null: off
+  arch::RaceChecker* races = nullptr;      // null: off; set before the blocks of the GPU are built
 };
 
 // That of a time base whose owner gave it one: every time base of a GPU.
@@ -289,6 +294,12 @@ inline GpuObservation& gpu_observation(Timebase& timebase) {
 inline IdleAccount* idle_account(Timebase& timebase) {
   auto* observation = dynamic_cast<GpuObservation*>(&timebase.observation());
   return observation == nullptr ? nullptr : observation->idle.get();
+}
+
+// The account of kernels of such a time base; null: there is none.
+inline KernelAccount* kernel_account(Timebase& timebase) {
+  auto* observation = dynamic_cast<GpuObservation*>(&timebase.observation());
+  return observation == nullptr ? nullptr : observation->kernels.get();
 }
 
 }  // namespace heddle

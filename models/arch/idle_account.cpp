@@ -201,7 +201,13 @@ void IdleAccount::spend(Cycle until) {
   const Cycle from = at_;
   const Cycle cycles = until - at_;
   at_ = until;
-  all_.add(cycles * sms_.count());
+  std::optional<IdleReason> reason;
+  if (sms_.in(IdleSms::Place::busy) < sms_.count()) reason = spend_idle(cycles);
+  if (timebase_.observation().timeline != nullptr && reason != drawn_) draw(reason, from);
+}
+
+// Cycles in which some SMs have no CTA. Gives the reason of those of which nothing is known.
+std::optional<IdleReason> IdleAccount::spend_idle(Cycle cycles) {
   using Place = IdleSms::Place;
   const auto in = [this](Place place) { return sms_.in(place); };
   if (in(Place::way) > 0) book(IdleReason::way, cycles * in(Place::way));
@@ -219,7 +225,7 @@ void IdleAccount::spend(Cycle until) {
     reason = cause();
     book(*reason, cycles * rest);
   }
-  if (timebase_.observation().timeline != nullptr && reason != drawn_) draw(reason, from);
+  return reason;
 }
 
 void IdleAccount::book(IdleReason reason, std::uint64_t cycles) {
@@ -267,10 +273,12 @@ void IdleAccount::draw(std::optional<IdleReason> reason, Cycle from) {
   drawn_from_ = from;
 }
 
-void IdleAccount::settle() {
+void IdleAccount::settle(bool more) {
   advance();
+  all_.add((at_ - counted_) * sms_.count());
+  counted_ = at_;
   if (timebase_.observation().timeline != nullptr && drawn_) draw(std::nullopt, at_);
-  counters_[static_cast<std::size_t>(IdleReason::over)]->add(gap_);
+  counters_[static_cast<std::size_t>(more ? IdleReason::host : IdleReason::over)]->add(gap_);
   gap_ = 0;
 }
 
@@ -282,7 +290,7 @@ void IdleAccount::clear() {
   waits_.reset();
   table_tasks_ = 0;
   full_ = false;
-  at_ = timebase_.now();
+  at_ = counted_ = timebase_.now();
   gap_ = 0;
   kernels_.clear();
   drawn_.reset();

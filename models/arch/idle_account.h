@@ -62,7 +62,9 @@ inline constexpr IdleReasonRow kIdleReasonRows[kIdleReasons] = {
     {IdleReason::way, "way", "launch on its way",
      "a launch packet for the SM is on its way: link to the GPC, GPM, raster unit, start in the SM"},
     {IdleReason::port, "port", "launch port",
-     "a CTA is placed on the SM, and its launch packet waits for its masks or for the launch port"},
+     "a CTA is placed on the SM, and its launch packet waits for its masks or for the launch port; or packets that "
+     "wait "
+     "for it fill the buffers, so that no session can decide"},
     {IdleReason::completion, "completion", "completion on its way",
      "the last CTA has ended and the distributor has not heard of it, while a task waits"},
     {IdleReason::deciding, "deciding", "distributor decides", "a session of the distributor decides, or is about to"},
@@ -80,7 +82,9 @@ inline constexpr IdleReasonRow kIdleReasonRows[kIdleReasons] = {
      "task management prepares a launch or notes an end: gap of the stream, records in memory, lists of tasks, the way "
      "to the distributor and back"},
     {IdleReason::tail, "tail", "tail, the next kernel waits",
-     "all CTAs of the kernels that run are placed, and what comes next waits for their end"},
+     "all CTAs of the kernels that run are placed, and something else is submitted that waits: for their end, for a "
+     "copy, "
+     "or for its turn in a queue"},
     {IdleReason::alone, "alone", "nothing more submitted",
      "all that was submitted is placed: kernels smaller than the machine, or the tail of the last"},
     {IdleReason::copy, "copy", "copies", "no kernel runs, and copies or fills do"},
@@ -211,8 +215,9 @@ class IdleAccount {
   // No task has CTAs left. `tasks`: that the distributor has; `full`: they are all that the task table can take.
   void waits_for_nothing(std::uint64_t tasks, bool full);
 
-  // The statistics are what has been up to now. What comes later adds to them.
-  void settle();
+  // The statistics are what has been up to now. What comes later adds to them. `more`: something is still to be
+  // submitted, and the time since the last of what was is a wait for it.
+  void settle(bool more = false);
   void clear();
   // Throws CheckFailed if CTAs are still accounted for.
   void check_idle() const;
@@ -232,9 +237,13 @@ class IdleAccount {
   void change(Work work, std::uint64_t number);
   void note(Cycle when, std::uint32_t sm, bool begins);
   void apply(const Ahead& change);
-  void advance() { advance_to(timebase_.now()); }
+  void advance() {
+    const Cycle now = timebase_.now();
+    if (now > at_ || (!ahead_.empty() && ahead_.front().when <= now)) advance_to(now);
+  }
   void advance_to(Cycle now);
   void spend(Cycle until);
+  std::optional<IdleReason> spend_idle(Cycle cycles);
   void book(IdleReason reason, std::uint64_t cycles);
   IdleReason cause() const;
   bool anything_behind() const;
@@ -249,7 +258,8 @@ class IdleAccount {
   std::optional<IdleReason> waits_;
   std::uint64_t table_tasks_ = 0;
   bool full_ = false;
-  Cycle at_ = 0;  // all cycles before it are booked
+  Cycle at_ = 0;       // all cycles before it are booked
+  Cycle counted_ = 0;  // and those before it are in the statistic of all
 
   std::array<Counter*, kIdleReasons> counters_{};
   Counter& all_;

@@ -25,6 +25,7 @@ struct LineRead {
   std::uint8_t sectors = 0;     // bit = sector that is wanted
   std::uint8_t subcontext = 0;  // whose address it is
   bool physical = false;        // it is not translated
+  std::uint32_t kernel = 0;     // row of the kernel that asks; 0: nobody's
   std::uint8_t carried = 0;     // bytes that request and response each carry on top of the header
   std::uint8_t priority = 0;    // of eviction (arch::EvictionPriority)
   std::uint8_t promoted = 0;    // sectors that memory is to give as well if the read misses the cache

@@ -34,7 +34,8 @@ IdleReason IdleCause::of(std::uint32_t slot) const {
   const TaskEntry& entry = table_.at(slot);
   switch (waits_.reason(slot)) {
     case WaitReason::none:
-      return IdleReason::deciding;
+      // A session could decide, and its packets would have no buffer: those before them wait for the port.
+      return session_.can_begin() && !launcher_.has_buffer() ? IdleReason::port : IdleReason::deciding;
     case WaitReason::free_slots:
       if (entry.task.cluster.any()) return IdleReason::cluster;
       // What has become free since is looked at next.
@@ -81,7 +82,7 @@ TaskArbiter::TaskArbiter(const CwdContext& context, TaskTable& table, MachineLed
       launcher_(launcher),
       session_(session),
       room_maker_(room_maker),
-      idle_cause_(context, table, machine, waits),
+      idle_cause_(context, table, machine, waits, session, launcher),
       stats_(context.observation.stats, context.stat_prefix),
       track_(context.detail_track("waiting", false)) {}
 

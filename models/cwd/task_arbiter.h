@@ -20,8 +20,9 @@ namespace heddle::cwd {
 // Tells the account of idle SMs what the task that is next waits for.
 class IdleCause {
  public:
-  IdleCause(const CwdContext& context, const TaskTable& table, const MachineLedger& machine, const WaitLog& waits)
-      : context_(context), table_(table), machine_(machine), waits_(waits) {}
+  IdleCause(const CwdContext& context, const TaskTable& table, const MachineLedger& machine, const WaitLog& waits,
+            const LaunchSession& session, const Launcher& launcher)
+      : context_(context), table_(table), machine_(machine), waits_(waits), session_(session), launcher_(launcher) {}
 
   // After whatever may have changed it.
   void tell() const;
@@ -33,6 +34,8 @@ class IdleCause {
   const TaskTable& table_;
   const MachineLedger& machine_;
   const WaitLog& waits_;
+  const LaunchSession& session_;
+  const Launcher& launcher_;
 };
 
 class TaskArbiter final : private EventHandler {

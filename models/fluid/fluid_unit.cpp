@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "common/error.h"
 
 namespace heddle::fluid {
@@ -16,6 +18,26 @@ enum Event : std::uint32_t { kEnds, kSettles };
 
 constexpr std::uint32_t kUnknown = ~std::uint32_t{0};
 constexpr double kLeastDrawn = 0.01;  // change of a use that the timeline shows
+// What a kernel is charged with of what its CTAs demand.
+std::optional<KernelCount> charge_of(arch::DemandUnit unit) {
+  switch (unit) {
+    case arch::DemandUnit::tensor_f16:
+    case arch::DemandUnit::tensor_tf32:
+    case arch::DemandUnit::tensor_f8:
+    case arch::DemandUnit::tensor_f64:
+      return KernelCount::tensor_operations;
+    case arch::DemandUnit::l2_read:
+    case arch::DemandUnit::l2_write:
+      return KernelCount::l2_bytes;
+    case arch::DemandUnit::dram_read:
+      return KernelCount::dram_read;
+    case arch::DemandUnit::dram_write:
+      return KernelCount::dram_written;
+    default:
+      return std::nullopt;
+  }
+}
+
 constexpr std::array<Resource, 3> kDrawn = {Resource::dram, Resource::l2_read, Resource::l2_write};
 
 }  // namespace
@@ -47,7 +69,9 @@ FluidUnit::FluidUnit(const sc_core::sc_module_name& name, Domain& domain, const 
       codes_(codes),
       core_(std::move(machine), tolerance),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),
-      armed_(core_.machine().gpc_of.size(), kNever) {
+      armed_(core_.machine().gpc_of.size(), kNever),
+      account_(kernel_account(domain)),
+      rows_(account_ == nullptr ? 0 : armed_.size()) {
   work_in.on_packet_ahead<FluidUnit, &FluidUnit::on_work>(*this);
 }
 
@@ -56,6 +80,11 @@ FluidUnit::~FluidUnit() = default;
 void FluidUnit::on_work(const protocol::WorkPacket& packet, std::uint32_t, Cycle arrival) {
   HEDDLE_CHECK(arrival == now(), "work was announced for another cycle");
   if (packet.kind == protocol::WorkPacket::Kind::start) {
+    if (account_ != nullptr) {
+      std::vector<std::uint32_t>& rows = rows_[packet.sm];
+      if (rows.size() <= packet.cta_slot) rows.resize(packet.cta_slot + 1);
+      rows[packet.cta_slot] = packet.kernel;
+    }
     core_.enter(packet.sm, packet.cta_slot, kernel_of(packet.code), packet.left, arrival);
   } else {
     const double left = core_.leave(packet.sm, packet.cta_slot, arrival);
@@ -76,7 +105,10 @@ std::uint32_t FluidUnit::kernel_of(std::uint32_t number) {
   Sum sum;
   for (std::size_t i = 0; i < arch::kDemandUnits; ++i) {
     const auto amount = static_cast<std::uint64_t>(std::llround(code.demand->amounts[i]));
-    if (amount > 0) sum.amounts.emplace_back(stats_.amounts[i], amount);
+    if (amount == 0) continue;
+    sum.amounts.emplace_back(stats_.amounts[i], amount);
+    const auto charge = charge_of(static_cast<arch::DemandUnit>(i));
+    if (charge) sum.charges.emplace_back(*charge, amount);
   }
   const FluidMachine& machine = core_.machine();
   std::array<double, kWides> capacity{};
@@ -117,7 +149,7 @@ void FluidUnit::end(std::uint32_t sm) {
   if (core_.next_end(sm) <= now()) {
     const std::vector<FluidCore::Ended> ended = core_.take_ended(sm, now());
     for (const FluidCore::Ended& cta : ended) {
-      count(cta.kernel);
+      count(cta.kernel, sm, cta.slot);
       done_out.send({protocol::WorkDonePacket::Kind::ended, protocol::CtaSlot(cta.slot), 0}, sm);
     }
     settle_later();
@@ -154,10 +186,13 @@ void FluidUnit::settle() {
   if (timeline() != nullptr) draw();
 }
 
-void FluidUnit::count(std::uint32_t kernel) {
+void FluidUnit::count(std::uint32_t kernel, std::uint32_t sm, std::uint32_t slot) {
   const Sum& sum = sums_[kernel];
   stats_.ctas.add();
   for (const auto& [counter, amount] : sum.amounts) counter->add(amount);
+  if (account_ != nullptr) {
+    for (const auto& [count, amount] : sum.charges) account_->add(rows_[sm][slot], count, amount);
+  }
   for (std::size_t i = 0; i < kResources; ++i) {
     if (sum.busy[i] <= 0) continue;
     busy_[i] += sum.busy[i];

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/kernel_account.h"
 #include "arch/kernel_object.h"
 #include "common/block.h"
 #include "common/packet_socket.h"
@@ -51,6 +52,7 @@ class FluidUnit final : public Block {
   // Of a kernel, for statistics: what each of its CTAs adds.
   struct Sum {
     std::vector<std::pair<Counter*, std::uint64_t>> amounts;
+    std::vector<std::pair<KernelCount, std::uint64_t>> charges;
     std::array<double, kResources> busy{};  // cycles of the whole resource
   };
   void on_work(const protocol::WorkPacket& packet, std::uint32_t, Cycle arrival);
@@ -58,7 +60,7 @@ class FluidUnit final : public Block {
   void end(std::uint32_t sm);
   void settle_later();
   void settle();
-  void count(std::uint32_t kernel);
+  void count(std::uint32_t kernel, std::uint32_t sm, std::uint32_t slot);
   void draw();
 
   const arch::CodeStore& codes_;
@@ -67,8 +69,10 @@ class FluidUnit final : public Block {
   std::vector<std::uint32_t> kernels_;  // by number of a code's text
   std::vector<Sum> sums_;               // by kernel
   std::array<double, kResources> busy_{};
-  std::vector<Cycle> armed_;  // by SM: the earliest event that was entered for it
-  bool settles_ = false;      // later in this cycle
+  std::vector<Cycle> armed_;                      // by SM: the earliest event that was entered for it
+  bool settles_ = false;                          // later in this cycle
+  KernelAccount* const account_;                  // null: nobody asks
+  std::vector<std::vector<std::uint32_t>> rows_;  // of that: by SM and CTA slot
   std::array<double, 3> drawn_{};
 };
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "common/bits.h"
 
 namespace heddle::memory {
@@ -14,11 +15,13 @@ Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const st
     : Block(name, domain, path),
       map_(map),
       owners_(owners),
+      kernels_(kernel_account(domain)),
       header_bytes_(params.header_bytes),
       routes_(params, topology, map, link_ports),
       request_counters_{counter("withheld", "requests", "requests of SMs whose END_REQ had to wait for room"),
                         histogram("request_cycles", "cycles", "time of requests in the crossbar"),
-                        counter("bulk.request_bytes", "bytes", "requests of tensor memory access units"), owners},
+                        counter("bulk.request_bytes", "bytes", "requests of tensor memory access units"), owners,
+                        kernels_},
       response_counters_{
           histogram("response_cycles", "cycles", "time of responses in the crossbar"),
           counter("bulk.response_bytes", "bytes",
@@ -28,7 +31,8 @@ Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const st
            {counter("sm_bytes", "bytes", "responses and copies that passed the links of SMs"),
             counter("bulk.sm_bytes", "bytes",
                     "responses and copies for tensor memory access units that passed the links of SMs")}},
-          owners},
+          owners,
+          kernels_},
       requests_(this->name(), domain, params, routes_, request_counters_, *this, places),
       responses_(this->name(), domain, params, routes_, topology, response_counters_) {
   for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) {
@@ -120,13 +124,16 @@ void Crossbar::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t port
     accepted(payload, sm, std::max(domain_.cycle_after(delay), now()) + routes_.near_round_trip());
   }
   delay += way;
-  const auto count = [&](Counter& (*bytes_of)(OwnerAccounts::Row&), auto bytes) {
-    if (owners_ == nullptr || extension == nullptr) return;
-    bytes_of(owners_->of(extension->subcontext)).add(bytes(payload, *extension, header_bytes_));
+  const auto count = [&](Counter& (*bytes_of)(OwnerAccounts::Row&), KernelCount which, auto bytes) {
+    if (extension == nullptr) return;
+    if (owners_ != nullptr) {
+      bytes_of(owners_->of(extension->subcontext)).add(bytes(payload, *extension, header_bytes_));
+    }
+    if (counts_kernels(kernels_)) kernels_->add(extension->kernel, which, bytes(payload, *extension, header_bytes_));
   };
-  count(OwnerAccounts::requested, request_bytes);
+  count(OwnerAccounts::requested, KernelCount::request_bytes, request_bytes);
   slice_out_[slice]->blocking(payload, delay);
-  count(OwnerAccounts::answered, response_bytes);
+  count(OwnerAccounts::answered, KernelCount::response_bytes, response_bytes);
   delay += way;
   CrossbarMulticast& multicast = responses_.multicast();
   if (extension == nullptr || extension->multicast == 0 || !multicast.accepts(payload, *extension, sm)) return;
@@ -143,7 +150,7 @@ void Crossbar::call(tlm::tlm_generic_payload& payload, protocol::MemoryExtension
   const std::uint32_t asked = request_bytes(payload, extension, header_bytes_);
   const CrossbarCalendars::Request way = calendars_->request(sm, slice, asked, departure);
   request_counters_.cycles.add(way.arrival - departure);
-  count_request(gpc, slice, extension.subcontext, bulk, asked);
+  count_request(gpc, slice, {extension.subcontext, extension.kernel}, bulk, asked);
   if (extension.posted) {
     extension.posted = false;
     accepted(payload, sm, way.at_gpc + routes_.posted_latency());
@@ -153,7 +160,7 @@ void Crossbar::call(tlm::tlm_generic_payload& payload, protocol::MemoryExtension
   slice_out_[slice]->blocking(payload, delay);
   const Cycle begin = std::max(domain_.cycle_after(delay), now());
   const std::uint32_t answered = response_bytes(payload, extension, header_bytes_);
-  count_response(gpc, slice, extension.subcontext, bulk, answered);
+  count_response(gpc, slice, {extension.subcontext, extension.kernel}, bulk, answered);
   CrossbarMulticast& multicast = responses_.multicast();
   Cycle arrival = 0;
   if (extension.multicast != 0 && multicast.accepts(payload, extension, sm)) {
@@ -168,20 +175,22 @@ void Crossbar::call(tlm::tlm_generic_payload& payload, protocol::MemoryExtension
   delay = domain_.delay_until(arrival);
 }
 
-void Crossbar::count_request(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk,
+void Crossbar::count_request(std::uint32_t gpc, std::uint32_t slice, const Asker& asker, bool bulk,
                              std::uint32_t bytes) {
   const std::size_t there = routes_.partition_of_gpc(gpc) * routes_.partitions() + routes_.partition_of_slice(slice);
   if (bulk) request_counters_.bulk.add(bytes);
-  if (owners_ != nullptr) owners_->of(owner).request_bytes.add(bytes);
+  if (owners_ != nullptr) owners_->of(asker.owner).request_bytes.add(bytes);
+  if (counts_kernels(kernels_)) kernels_->add(asker.kernel, KernelCount::request_bytes, bytes);
   request_bytes_.gpcs[gpc]->add(bytes);
   if (request_bytes_.crossings[there] != nullptr) request_bytes_.crossings[there]->add(bytes);
 }
 
-void Crossbar::count_response(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk,
+void Crossbar::count_response(std::uint32_t gpc, std::uint32_t slice, const Asker& asker, bool bulk,
                               std::uint32_t bytes) {
   const std::size_t back = routes_.partition_of_slice(slice) * routes_.partitions() + routes_.partition_of_gpc(gpc);
   if (bulk) response_counters_.bulk.add(bytes);
-  if (owners_ != nullptr) owners_->of(owner).response_bytes.add(bytes);
+  if (owners_ != nullptr) owners_->of(asker.owner).response_bytes.add(bytes);
+  if (counts_kernels(kernels_)) kernels_->add(asker.kernel, KernelCount::response_bytes, bytes);
   response_bytes_.gpcs[gpc]->add(bytes);
   if (response_bytes_.crossings[back] != nullptr) response_bytes_.crossings[back]->add(bytes);
 }
@@ -209,11 +218,13 @@ void Crossbar::take(LineRead& read, std::uint32_t port) {
   const auto copied = [&] { return read.receivers != 0 && read.bytes != nullptr; };
   if (calendars_ == nullptr) {
     if (owners_ != nullptr) owners_->of(read.subcontext).request_bytes.add(asked);
+    if (counts_kernels(kernels_)) kernels_->add(read.kernel, KernelCount::request_bytes, asked);
     const Cycle way = latency(sm, read.at.slice);
     read.when += way;
     lines.take(read);
     read.when += way;
     if (owners_ != nullptr) owners_->of(read.subcontext).response_bytes.add(answered());
+    if (counts_kernels(kernels_)) kernels_->add(read.kernel, KernelCount::response_bytes, answered());
     if (copied()) responses_.multicast().deliver(read);
     return;
   }
@@ -221,11 +232,11 @@ void Crossbar::take(LineRead& read, std::uint32_t port) {
   const Cycle departure = read.when;
   read.when = calendars_->request(sm, read.at.slice, asked, departure).arrival;
   request_counters_.cycles.add(read.when - departure);
-  count_request(gpc, read.at.slice, read.subcontext, bulk, asked);
+  count_request(gpc, read.at.slice, {read.subcontext, read.kernel}, bulk, asked);
   lines.take(read);
   const Cycle begin = read.when;
   const std::uint32_t bytes = answered();
-  count_response(gpc, read.at.slice, read.subcontext, bulk, bytes);
+  count_response(gpc, read.at.slice, {read.subcontext, read.kernel}, bulk, bytes);
   if (copied()) {
     const Cycle at_gpc = calendars_->to_gpc(gpc, read.at.slice, bytes, begin);
     read.when = responses_.multicast().deliver(read, sm, at_gpc, bytes, *calendars_);

@@ -78,8 +78,13 @@ class Crossbar : public Block, private CrossbarRequests::Poster, private LineSou
     if (read.at.address == read.physical_address) return;
     read.at = {read.physical_address, routes_.slice_for(port / 2, read.physical_address), LinePlace::kNone};
   }
-  void count_request(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk, std::uint32_t bytes);
-  void count_response(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk, std::uint32_t bytes);
+  // Whose a request is.
+  struct Asker {
+    std::uint8_t owner = 0;
+    std::uint32_t kernel = 0;
+  };
+  void count_request(std::uint32_t gpc, std::uint32_t slice, const Asker& asker, bool bulk, std::uint32_t bytes);
+  void count_response(std::uint32_t gpc, std::uint32_t slice, const Asker& asker, bool bulk, std::uint32_t bytes);
 
   // Of one direction.
   struct LinkBytes {
@@ -91,6 +96,7 @@ class Crossbar : public Block, private CrossbarRequests::Poster, private LineSou
 
   const arch::AddressMap& map_;
   OwnerAccounts* const owners_;
+  KernelAccount* const kernels_;  // null: nobody asks
   const std::uint32_t header_bytes_;
   const CrossbarRoutes routes_;
   const CrossbarRequests::Counters request_counters_;

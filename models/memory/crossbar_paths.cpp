@@ -45,6 +45,9 @@ void CrossbarRequests::passed(const LinkPacket& packet, Cycle now) {
   packet.watched = extension.posted;
   if ((extension.route & 1U) != 0) counters_.bulk.add(packet.bytes);
   if (counters_.owners != nullptr) counters_.owners->of(extension.subcontext).request_bytes.add(packet.bytes);
+  if (counts_kernels(counters_.kernels)) {
+    counters_.kernels->add(extension.kernel, KernelCount::request_bytes, packet.bytes);
+  }
   LinkPace& pace = sms_[sm].pace;
   const Cycle begin = pace.earliest(arrival);
   pace.take(begin, packet.bytes);
@@ -202,6 +205,9 @@ void CrossbarResponses::inject(tlm::tlm_generic_payload& payload, const protocol
   packet.flow = routes_.gpc_of_sm(sm) * routes_.slices() + slice;
   if ((extension.route & 1U) != 0) counters_.bulk.add(packet.bytes);
   if (counters_.owners != nullptr) counters_.owners->of(extension.subcontext).response_bytes.add(packet.bytes);
+  if (counts_kernels(counters_.kernels)) {
+    counters_.kernels->add(extension.kernel, KernelCount::response_bytes, packet.bytes);
+  }
   LinkPace& pace = slices_[slice].pace;
   const Cycle begin = pace.earliest(when);
   pace.take(begin, packet.bytes);

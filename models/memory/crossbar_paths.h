@@ -32,8 +32,9 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
   struct Counters {
     Counter& withheld;
     Histogram& cycles;
-    Counter& bulk;          // bytes of requests of tensor memory access units
-    OwnerAccounts* owners;  // null: nobody asks whose the bytes are
+    Counter& bulk;           // bytes of requests of tensor memory access units
+    OwnerAccounts* owners;   // null: nobody asks whose the bytes are
+    KernelAccount* kernels;  // null: nobody asks for which kernels they are
   };
   // Hears of writes that the L2 has taken over (TMA-45): now or at a later cycle.
   class Poster {
@@ -139,6 +140,7 @@ class CrossbarResponses final : private LinkNetworkListener, private EventHandle
     Counter& bulk;  // bytes of responses to tensor memory access units, before they are copied
     MulticastCounters multicasts;
     OwnerAccounts* owners;
+    KernelAccount* kernels;
   };
   // `name`: for messages. All references must outlive it, as must the sockets.
   CrossbarResponses(const char* name, Timebase& timebase, const CrossbarParams& params, const CrossbarRoutes& routes,

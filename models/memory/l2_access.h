@@ -87,6 +87,8 @@ struct L2Access {
   bool moves() const { return kind != Kind::prefetch && !walks() && kind != Kind::drop_copy; }
   // Whose bytes they are (PRT-09).
   std::uint8_t owner() const { return owner_of(extension); }
+  // The row of the kernel that asks (arch/kernel_account.h).
+  std::uint32_t kernel() const { return extension == nullptr ? 0 : extension->kernel; }
 
   // Sectors that memory has to supply first. A write needs none: what it leaves out of a sector stays marked as absent.
   std::uint32_t missing(const LineMask& valid) const { return kind == Kind::write ? 0 : (bytes & ~valid).touched(); }

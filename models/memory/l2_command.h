@@ -40,49 +40,67 @@ struct L2Counters : StatGroup {
   Counter& write_errors =
       counter("write_errors", "transfers", "write-backs that memory has refused: their bytes are lost");
 
-  OwnerAccounts* owners = nullptr;  // null: nobody asks
-  L2Lanes* lanes = nullptr;         // while bandwidth is shared
+  OwnerAccounts* owners = nullptr;   // null: nobody asks
+  KernelAccount* kernels = nullptr;  // null: nobody asks
+  L2Lanes* lanes = nullptr;          // while bandwidth is shared
 
   // `good`: it is one that the slice can carry out.
   void count_request(const L2Access& access, bool good) {
-    if (owners == nullptr) return;
-    OwnerAccounts::Row& row = owners->of(access.owner());
-    row.l2_requests.add();
-    if (good && access.moves())
-      row.l2_bytes.add(std::uint64_t{bits::count(access.bytes.touched())} * arch::kSectorBytes);
+    const std::uint32_t sectors = good && access.moves() ? bits::count(access.bytes.touched()) : 0;
+    count_request(access.owner(), access.kernel(), sectors);
   }
   // The same of a read of so many sectors.
-  void count_request(std::uint8_t owner, std::uint32_t sectors) {
+  void count_request(std::uint8_t owner, std::uint32_t kernel, std::uint32_t sectors) {
+    const std::uint64_t bytes = std::uint64_t{sectors} * arch::kSectorBytes;
+    if (counts_kernels(kernels)) {
+      kernels->add(kernel, KernelCount::l2_requests, 1);
+      kernels->add(kernel, KernelCount::l2_bytes, bytes);
+    }
     if (owners == nullptr) return;
     OwnerAccounts::Row& row = owners->of(owner);
     row.l2_requests.add();
-    row.l2_bytes.add(std::uint64_t{sectors} * arch::kSectorBytes);
+    row.l2_bytes.add(bytes);
   }
-  void count_hit(const L2Access& access) { count_hit(access.owner()); }
-  void count_hit(std::uint8_t owner) {
+  void count_hit(const L2Access& access) { count_hit(access.owner(), access.kernel()); }
+  void count_hit(std::uint8_t owner, std::uint32_t kernel) {
     hits.add();
+    if (counts_kernels(kernels)) kernels->add(kernel, KernelCount::l2_hits, 1);
     if (owners != nullptr) owners->of(owner).l2_hits.add();
   }
   // So many requests that have gone past the cache.
   void count_range(std::uint8_t owner, std::uint32_t requests, std::uint32_t sectors, bool write) {
     (write ? write_backs : fills).add(sectors);
+    if (counts_kernels(kernels)) {
+      const std::uint64_t bytes = std::uint64_t{sectors} * arch::kSectorBytes;
+      kernels->add(KernelAccount::kNobody, KernelCount::l2_requests, requests);
+      kernels->add(KernelAccount::kNobody, KernelCount::l2_bytes, bytes);
+      kernels->add(KernelAccount::kNobody, write ? KernelCount::dram_written : KernelCount::dram_read, bytes);
+    }
     if (owners == nullptr) return;
     OwnerAccounts::Row& row = owners->of(owner);
     row.l2_requests.add(requests);
     row.l2_bytes.add(std::uint64_t{sectors} * arch::kSectorBytes);
     (write ? OwnerAccounts::written : OwnerAccounts::read)(row).add(std::uint64_t{sectors} * arch::kSectorBytes);
   }
-  // Sectors that have come from memory, or are going there.
-  void count_read(const SectorOwners& whose, std::uint32_t sectors) {
+  // Sectors that have come from memory for those kernels, or are going there.
+  void count_read(const SectorOwners& whose, const SectorKernels& rows, std::uint32_t sectors) {
     if (owners != nullptr) owners->count(whose, sectors, OwnerAccounts::read);
+    if (!counts_kernels(kernels)) return;
+    bits::for_each(
+        sectors, [&](std::uint32_t sector) { kernels->add(rows[sector], KernelCount::dram_read, arch::kSectorBytes); });
   }
+  // When a line is written back has to do with those that come as much as with those that wrote it: it is nobody's.
   void count_written(const SectorOwners& whose, std::uint32_t sectors) {
     write_backs.add(bits::count(sectors));
+    if (counts_kernels(kernels)) {
+      kernels->add(KernelAccount::kNobody, KernelCount::dram_written,
+                   std::uint64_t{bits::count(sectors)} * arch::kSectorBytes);
+    }
     if (owners != nullptr) owners->count(whose, sectors, OwnerAccounts::written);
   }
   // Of sectors that are written back, the rest that memory has.
   void count_completed(const SectorOwners& whose, std::uint32_t sectors) {
-    count_read(whose, sectors);
+    count_read(whose, {}, sectors);
     if (lanes != nullptr) lanes->charge(whose, sectors);
   }
 };
@@ -113,6 +131,7 @@ struct L2Command {
   std::uint8_t first = 0;    // sector
   std::uint8_t sectors = 0;  // number of them
   std::uint8_t whose = 0;    // subcontext
+  std::uint32_t kernel = 0;  // row of the one that fetches; 0: nobody's
   std::uint32_t owner = 0;   // number of the MSHR, or of the entry of the write buffer
   std::uint64_t line = 0;
   bool is_write() const { return kind == Kind::write; }
@@ -123,13 +142,13 @@ struct L2Command {
 class L2CommandQueue {
  public:
   // A command for each run of the sectors, for whom the first of it belongs to; returns their number.
-  std::uint32_t push_runs(L2Command::Kind kind, std::uint32_t sectors, const SectorOwners& whose, std::uint32_t owner,
-                          std::uint64_t line) {
+  std::uint32_t push_runs(L2Command::Kind kind, std::uint32_t sectors, const SectorOwners& whose,
+                          const SectorKernels& kernels, std::uint32_t owner, std::uint64_t line) {
     std::uint32_t runs = 0;
     for (; sectors != 0; ++runs) {
       const SectorRun run = take_run(sectors);
       commands_.push({kind, static_cast<std::uint8_t>(run.first), static_cast<std::uint8_t>(run.count),
-                      whose[run.first], owner, line});
+                      whose[run.first], kernels[run.first], owner, line});
     }
     return runs;
   }

@@ -101,7 +101,7 @@ L2Core::Outcome L2Core::primary_miss(const L2Access& access, std::uint32_t index
   const std::uint32_t number = mshrs_.take(index);
   array_.state(index).mshr = static_cast<std::uint16_t>(number + 1);
   array_.touch(index, access);
-  fetch(number, missing, access.owner());
+  fetch(number, missing, access);
   if (access.kind == L2Access::Kind::prefetch) return Outcome::done;
   mshrs_.append(number, access, request);
   return Outcome::waits;
@@ -114,7 +114,7 @@ L2Core::Outcome L2Core::secondary_miss(const L2Access& access, std::uint32_t ind
   const std::uint32_t missing = access.missing(array_.state(index).valid);
   const std::uint32_t more = array_.fetched(access, array_.state(index).valid) & ~std::uint32_t{mshrs_[number].pending};
   if (access.kind == L2Access::Kind::prefetch) {
-    if (more != 0) fetch(number, more, access.owner());
+    if (more != 0) fetch(number, more, access);
     return Outcome::done;
   }
   if (missing == 0 && !mshrs_.has_target(number)) {
@@ -123,22 +123,23 @@ L2Core::Outcome L2Core::secondary_miss(const L2Access& access, std::uint32_t ind
     return Outcome::done;
   }
   if (mshrs_.targets_full()) return stalls(Stall::mshr_target);
-  if (more != 0) fetch(number, more, access.owner());
+  if (more != 0) fetch(number, more, access);
   mshrs_.append(number, access, request);
   counters_.merges.add();
   return Outcome::waits;
 }
 
 // A fetch must not overtake bytes that are on their way back to memory.
-void L2Core::fetch(std::uint32_t number, std::uint32_t sectors, std::uint8_t owner) {
+void L2Core::fetch(std::uint32_t number, std::uint32_t sectors, const L2Access& access) {
   L2Mshrs::Mshr& mshr = mshrs_[number];
-  mshr.owners.set(sectors, owner);
+  mshr.owners.set(sectors, access.owner());
+  mshr.kernels.set(sectors, access.kernel());
   const std::uint64_t line = array_.line_at(mshr.index);
   mshr.pending = static_cast<std::uint8_t>(mshr.pending | sectors);
   if (write_buffer_.holds(line)) {
     mshr.deferred = static_cast<std::uint8_t>(mshr.deferred | sectors);
   } else {
-    commands_.push_runs(Command::Kind::fetch, sectors, mshr.owners, number, line);
+    commands_.push_runs(Command::Kind::fetch, sectors, mshr.owners, mshr.kernels, number, line);
   }
 }
 
@@ -163,7 +164,7 @@ void L2Core::fill(const Command& command, int status, const std::uint8_t* data) 
       counters_.copied.add(command.sectors);
     } else {
       counters_.fills.add(command.sectors);
-      counters_.count_read(mshr.owners, sectors);
+      counters_.count_read(mshr.owners, mshr.kernels, sectors);
     }
   } else {
     mshr.status = status;
@@ -202,7 +203,7 @@ void L2Core::write_back_done(std::uint64_t line, bool last) {
     const std::uint32_t number = array_.state(index).mshr - 1U;
     const std::uint32_t deferred = mshrs_[number].deferred;
     mshrs_[number].deferred = 0;
-    commands_.push_runs(Command::Kind::fetch, deferred, mshrs_[number].owners, number, line);
+    commands_.push_runs(Command::Kind::fetch, deferred, mshrs_[number].owners, mshrs_[number].kernels, number, line);
   }
   flush_.advance();
 }

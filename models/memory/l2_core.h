@@ -56,8 +56,9 @@ class L2Core : private L2WriteBuffer::Listener {
 
   const L2Array& array() const { return array_; }
   // A read of a line whose sectors are all here takes effect: its bytes.
-  const std::uint8_t* read_line(std::uint32_t index, std::uint8_t owner, arch::EvictionPriority priority) {
-    counters_.count_hit(owner);
+  const std::uint8_t* read_line(std::uint32_t index, std::uint8_t owner, std::uint32_t kernel,
+                                arch::EvictionPriority priority) {
+    counters_.count_hit(owner, kernel);
     array_.touch(index, priority);
     return array_.data(index);
   }
@@ -96,7 +97,7 @@ class L2Core : private L2WriteBuffer::Listener {
   bool can_miss(const L2Access& access);
   Outcome primary_miss(const L2Access& access, std::uint32_t index, std::uint32_t missing, void* request);
   Outcome secondary_miss(const L2Access& access, std::uint32_t index, void* request);
-  void fetch(std::uint32_t number, std::uint32_t sectors, std::uint8_t owner);
+  void fetch(std::uint32_t number, std::uint32_t sectors, const L2Access& access);
   void fill(const Command& command, int status, const std::uint8_t* data);
   void replay(std::uint32_t number);
   void take_effect(const L2Access& access, std::uint32_t index) {

@@ -30,6 +30,7 @@ class L2FunctionalPath::TimedMemory final : public L2Memory {
     wanted.sectors = static_cast<std::uint8_t>(SectorRun{first, sectors}.mask());
     wanted.physical = true;
     wanted.subcontext = whose;
+    wanted.kernel = kernel;
     if (read_line(wanted)) {
       if (wanted.bytes == nullptr) return tlm::TLM_GENERIC_ERROR_RESPONSE;
       copy_sectors(data, wanted.bytes, first, sectors);
@@ -51,7 +52,8 @@ class L2FunctionalPath::TimedMemory final : public L2Memory {
   bool used() const { return used_; }
   const sc_core::sc_time& end() const { return end_; }
 
-  std::uint8_t whose = 0;  // who asks
+  std::uint8_t whose = 0;    // who asks
+  std::uint32_t kernel = 0;  // and for which kernel
 
  private:
   static void copy_sectors(std::uint8_t* to, const std::uint8_t* from, std::uint32_t first, std::uint32_t sectors) {
@@ -174,6 +176,7 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t
     if (changes_values(access.kind)) stats_.atomics.add(values_of(access));
     TimedMemory memory(domain_, memory_, twin_, delay, memory_delay_, access.kind == L2Access::Kind::write_back);
     memory.whose = access.owner();
+    memory.kernel = access.kernel();
     status = static_cast<tlm::tlm_response_status>(core_.serve_blocking(access, memory));
     if (memory.used() && access.kind != L2Access::Kind::prefetch) delay = memory.end();
     if (twin_ != nullptr && status != tlm::TLM_OK_RESPONSE && twin_->asks_home_blocking(access, payload, delay))
@@ -210,13 +213,14 @@ bool L2FunctionalPath::can_fetch(LineRead& read) {
 void L2FunctionalPath::take(LineRead& read, std::uint32_t port) {
   const bool copies = port == L2Ingress::kTwin;
   stats_.requests.add();
-  if (!copies) stats_.core.count_request(read.subcontext, bits::count4(read.sectors));
+  if (!copies) stats_.core.count_request(read.subcontext, read.kernel, bits::count4(read.sectors));
   const std::uint64_t line = read.physical_address / arch::kLineBytes;
   if (direct_ != nullptr && direct_->any()) direct_->end(line * arch::kLineBytes, arch::kLineBytes);
   if (copies) twin_->give(line);
   if (read.at.index == L2Array::kNone) return fetch(read);
   if (twin_ != nullptr && twin_->foreign(line)) twin_->count_hit();
-  read.bytes = core_.read_line(read.at.index, read.subcontext, static_cast<arch::EvictionPriority>(read.priority));
+  read.bytes =
+      core_.read_line(read.at.index, read.subcontext, read.kernel, static_cast<arch::EvictionPriority>(read.priority));
   Cycle when = read.when + tag_cycles_;
   if (calendars_ != nullptr) when = take_turn(line, turns_.turn_of_read(bits::count4(read.sectors)), when, false, when);
   read.when = when + data_cycles_;
@@ -234,11 +238,13 @@ void L2FunctionalPath::fetch(LineRead& read) {
   access.dense = true;
   access.data = image_.data();
   note_.subcontext = read.subcontext;
+  note_.kernel = read.kernel;
   note_.priority = static_cast<arch::EvictionPriority>(read.priority);
   note_.promoted = read.promoted;
   access.extension = &note_;
   TimedMemory memory(domain_, memory_, twin_, domain_.delay_until(tags + late), memory_delay_, false);
   memory.whose = read.subcontext;
+  memory.kernel = read.kernel;
   const int status = core_.serve_blocking(access, memory);
   Cycle when = tags;
   if (memory.used()) when = std::max(when, domain_.cycle_after(memory.end()) - late);

@@ -90,6 +90,8 @@ std::uint32_t L2BlockingPath::allocate(std::uint64_t line, L2Memory& memory) {
 int L2BlockingPath::read(const L2Access& access, std::uint32_t sectors, std::uint8_t* image, L2Memory& memory) {
   SectorOwners owners;
   owners.set(sectors, access.owner());
+  SectorKernels kernels;
+  kernels.set(sectors, access.kernel());
   while (sectors != 0) {
     const SectorRun run = take_run(sectors);
     const int status = memory.read(access.line, run.first, run.count, image);
@@ -98,7 +100,7 @@ int L2BlockingPath::read(const L2Access& access, std::uint32_t sectors, std::uin
       counters_.copied.add(run.count);
     } else {
       counters_.fills.add(run.count);
-      counters_.count_read(owners, run.mask());
+      counters_.count_read(owners, kernels, run.mask());
     }
   }
   buffer_.overlay(access.line, image);

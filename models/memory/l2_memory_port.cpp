@@ -53,6 +53,7 @@ void L2MemoryPort::send(const L2Command& command, const std::uint8_t* line_image
   transfers_[number] = {&request, command, false};
   request.extension.entry = number;
   request.extension.subcontext = command.whose;
+  request.extension.kernel = command.kernel;
   socket_.send(request, arrival_of(request, earliest));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "arch/gpu_observation.h"
 #include "common/bits.h"
 
 namespace heddle::memory {
@@ -45,6 +46,11 @@ const char* reason_of(const L2Core& core, const L2Twin* twin) {
   return "for room in the write buffer, on its way to";
 }
 
+// What comes by the hub is no request of a kernel of this machine: other GPUs have numbers of their own.
+void disown(tlm::tlm_generic_payload& payload) {
+  if (protocol::MemoryExtension* extension = protocol::extension_of(payload)) extension->kernel = 0;
+}
+
 // Sectors of a line that bytes of it touch.
 std::uint32_t sectors_of(std::uint64_t address, std::uint64_t bytes) {
   return LineMask::range(static_cast<std::uint32_t>(address % arch::kLineBytes), static_cast<std::uint32_t>(bytes))
@@ -75,6 +81,7 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       presence_(surroundings.presence),
       warmer_(arrivals_, core_.array(), kServe) {
   core_counters_.owners = surroundings.owners;
+  core_counters_.kernels = kernel_account(domain);
   warm_by(warmer_);
   HEDDLE_CHECK(slice < map.slices(), "an L2 slice has a number that the address map does not know");
   const auto listen = [this](MemoryIn& in, std::uint32_t port) {
@@ -162,6 +169,7 @@ void L2Slice::on_event(std::uint32_t kind, std::uint64_t argument) {
 }
 
 bool L2Slice::on_request(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycle arrival) {
+  if (port == L2Ingress::kHub) disown(payload);
   const L2Arrivals::Arrival arrived{PendingRequest(payload, port), arrival + params_.tag_latency};
   arrivals_.enter(arrived);
   const bool room = ingress_.enter(port);
@@ -348,6 +356,7 @@ void L2Slice::drain() {
 }
 
 void L2Slice::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay) {
+  if (port == L2Ingress::kHub) disown(payload);
   if (!functional_.blocking(payload, port, delay)) return;
   // Requests that are no calls may be under way at the same time.
   if (core_.commands() > 0 || !core_.served().empty()) domain_.schedule(now(), *this, kDrain);

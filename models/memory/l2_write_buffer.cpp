@@ -54,7 +54,7 @@ void L2WriteBuffer::start(std::uint32_t number) {
     write(entry);
   } else {
     entry.answers = static_cast<std::uint8_t>(
-        commands_.push_runs(L2Command::Kind::complete, missing, entry.writers, number, entry.line));
+        commands_.push_runs(L2Command::Kind::complete, missing, entry.writers, {}, number, entry.line));
   }
 }
 
@@ -65,7 +65,7 @@ void L2WriteBuffer::write(Entry& entry) {
   }
   counters_.count_written(entry.writers, entry.dirty);
   entry.answers = static_cast<std::uint8_t>(
-      commands_.push_runs(L2Command::Kind::write, entry.dirty, entry.writers, entry.number, entry.line));
+      commands_.push_runs(L2Command::Kind::write, entry.dirty, entry.writers, {}, entry.number, entry.line));
 }
 
 // Bytes that are valid already are newer than memory's.
@@ -121,7 +121,7 @@ int L2WriteBuffer::write_blocking(std::uint32_t number, L2Memory& memory) {
     const int status = memory.read(line, run.first, run.count, image.data());
     if (status == kL2Ok) {
       complete(entries_[number], run.mask(), image.data());
-      counters_.count_read(entries_[number].writers, run.mask());
+      counters_.count_read(entries_[number].writers, {}, run.mask());
     } else {
       dirty &= ~run.mask();
       result = status;

@@ -103,6 +103,7 @@ class L2Mshrs {
     std::uint32_t first = kNone;  // targets, in the order of their arrival
     std::uint32_t last = kNone;
     SectorOwners owners;        // who has asked first for the sectors that are being fetched
+    SectorKernels kernels;      // and for which kernel
     std::uint8_t pending = 0;   // these
     std::uint8_t deferred = 0;  // of these, the ones not asked for before the line's write-backs are done
     bool stale = false;         // what comes serves those who wait, and goes (L2Invalidation)

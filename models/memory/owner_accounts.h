@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/kernel_account.h"
 #include "common/bits.h"
 #include "common/observation.h"
 #include "protocol/memory_request.h"
@@ -34,6 +35,18 @@ class SectorOwners {
   static std::uint32_t spread(std::uint32_t sectors) { return (sectors & 0xF) * 0x0020'4081 & 0x0101'0101; }
 
   std::uint32_t all_ = 0;
+};
+
+// For which kernel each sector of a line is fetched, by its row (arch/kernel_account.h).
+class SectorKernels {
+ public:
+  std::uint32_t operator[](std::uint32_t sector) const { return rows_[sector]; }
+  void set(std::uint32_t sectors, std::uint32_t row) {
+    bits::for_each(sectors, [&](std::uint32_t sector) { rows_[sector] = row; });
+  }
+
+ private:
+  std::array<std::uint32_t, arch::kSectorsPerLine> rows_{};
 };
 
 // What a payload's bytes are counted for. What says nothing of a subcontext, as what the machine or a host does by

@@ -40,8 +40,8 @@ enum class MemoryAction : std::uint8_t {
   // Of the TMAU: the payload's data are reduced into the line, element by element, those whose byte enables are set
   // (all without). Nothing comes back but the acknowledgement.
   reduce_block,
-  multimem,    // a read of a group of GPUs (LNK-08): the switch reads each one's bytes and combines them, element by
-               // element of `type`, as `atomic` says
+  multimem,  // a read of a group of GPUs (LNK-08): the switch reads each one's bytes and combines them, element by
+             // element of `type`, as `atomic` says
 };
 
 struct AtomicLane {
@@ -126,9 +126,10 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension>, RequestScrat
   std::uint8_t sectors =
       0;  // bit = sector of the line that is wanted (reads, prefetch) or touched; 0: as the length says
   std::uint8_t subcontext = 0;
-  bool physical = false;   // the address is not translated, whatever the subcontext (MEM-04)
-  bool unmapped = false;   // response: the subcontext has no page there, or may not write to it
-  std::optional<SmId> sm;  // who asks, where an SM does
+  bool physical = false;     // the address is not translated, whatever the subcontext (MEM-04)
+  bool unmapped = false;     // response: the subcontext has no page there, or may not write to it
+  std::optional<SmId> sm;    // who asks, where an SM does
+  std::uint32_t kernel = 0;  // row of the kernel that asks (arch/kernel_account.h); 0: nobody's
   // Reads of a TMAU: SMs of the asking one's GPC, as bits of its masks, to which the crossbar delivers the data
   // (TMA-30); the response to the initiator is an acknowledgement then. 0: a response like any other.
   std::uint64_t multicast = 0;
@@ -274,6 +275,7 @@ class RequestPool final : public tlm::tlm_mm_interface {
     request.extension.physical = false;
     request.extension.unmapped = false;
     request.extension.sm.reset();
+    request.extension.kernel = 0;
     request.extension.lanes = 0;
     request.extension.multicast = 0;
     request.extension.carried = 0;

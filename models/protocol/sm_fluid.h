@@ -14,8 +14,9 @@ struct WorkPacket {
   Kind kind = Kind::start;
   SmId sm;
   CtaSlot cta_slot;
-  std::uint32_t code = 0;  // start: whose demand, in the machine's CodeStore
-  double left = 1;         // start: the part of the CTA's work that is still to be done
+  std::uint32_t code = 0;    // start: whose demand, in the machine's CodeStore
+  double left = 1;           // start: the part of the CTA's work that is still to be done
+  std::uint32_t kernel = 0;  // start: row of the kernel (arch/kernel_account.h)
 };
 
 // Fluid unit -> SM, one link per SM in the order of their ids.

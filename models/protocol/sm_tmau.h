@@ -28,6 +28,7 @@ struct BulkRequestPacket {
   WarpSlot warp;
   std::uint64_t cta = 0;  // linear id in the grid
   std::uint8_t subcontext = 0;
+  std::uint32_t kernel = 0;  // row of the kernel (arch/kernel_account.h)
   // CGA of the CTA, and the receivers of a load by rank (data_cta or multicast): SMs as bits of the GPC's masks.
   // by_rank false: the data come to the CTA itself.
   std::optional<CgaId> cga_id;

@@ -229,6 +229,7 @@ IssueResult Alu::go_on(std::uint32_t slot) {
   const auto count = std::min<std::uint64_t>(warp.compute_left, company ? 1 : params_.issue.burst);
   scheduler_.occupy(slot, count, interval);
   stats_.instructions[index_of(warp.unit)]->add(count);
+  stats_.charge(warp.kernel, KernelCount::instructions, count);
   warp.compute_left -= count;
   if (warp.compute_left > 0) {
     scheduler_.interrupt(slot, cycle + count * interval);

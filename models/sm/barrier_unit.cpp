@@ -101,7 +101,8 @@ void BarrierUnit::open(Cta& cta) {
   peers_.shared.synchronised(cta.start.cta_slot);
   for (const std::uint32_t warp : cta.barriers.opened()) {
     const std::uint32_t slot = cta.warps[warp];
-    if (when > warps_[slot].since) stats_.stall_barrier.add(when - warps_[slot].since);
+    const Warp& its = warps_[slot];
+    if (when > its.since) waited(stats_.stall_barrier, its, when - its.since);
     peers_.scheduler.prepare(slot, when);
   }
 }
@@ -145,7 +146,7 @@ IssueResult BarrierUnit::wait_cluster(std::uint32_t slot, std::size_t level, arc
     return IssueResult::blocks();
   }
   const Cycle from = std::max(next, phase.passes);
-  stats_.stall_cluster.add(from - next);
+  waited(stats_.stall_cluster, warp, from - next);
   phase.arrival = ClusterArrival::none;
   if (warp.acquires) peers_.l1.invalidate_all();
   return IssueResult::goes_on(from);
@@ -173,7 +174,7 @@ void BarrierUnit::pass(Cta& cta, arch::CgaLevel level, Cycle when) {
   barrier.reported = false;
   ++barrier.phases;
   peers_.shared.synchronised(cta.start.cta_slot);
-  std::uint64_t waited = 0;
+  std::uint64_t sum = 0;
   for (const std::uint32_t slot : cta.warps) {
     Warp& warp = warps_[slot];
     ClusterPhase& phase = warp.cluster[index];
@@ -185,14 +186,14 @@ void BarrierUnit::pass(Cta& cta, arch::CgaLevel level, Cycle when) {
     }
     phase.arrival = ClusterArrival::none;
     const Cycle from = std::max(when, warp.since);
-    waited += from - warp.since;
+    sum += from - warp.since;
+    waited(stats_.stall_cluster, warp, from - warp.since);
     if (warp.acquires) peers_.l1.invalidate_all();
     peers_.scheduler.prepare(slot, from);
   }
-  stats_.stall_cluster.add(waited);
   if (level != arch::CgaLevel::gpc || !cta.in_cga() || place_.gpc >= clusters_.gpcs()) return;
   const protocol::CgaId id = *cta.start.tag.cga_id;
-  clusters_.barrier(place_.gpc, id, barrier.phases > clusters_.phases(place_.gpc, id), waited);
+  clusters_.barrier(place_.gpc, id, barrier.phases > clusters_.phases(place_.gpc, id), sum);
 }
 
 // Every lane must name an object.
@@ -344,7 +345,7 @@ void MbarrierUnit::look_at_waiters(Cta& cta, Cycle when) {
 void MbarrierUnit::passed(std::uint32_t slot, Cycle when) {
   Warp& warp = warps_[slot];
   const Cycle from = std::max({when, warp.release.answered, warp.since});
-  stats_.stall_mbarrier.add(from - warp.since);
+  waited(stats_.stall_mbarrier, warp, from - warp.since);
   if (warp.acquires) peers_.l1.invalidate_all();
   peers_.scheduler.prepare(slot, from);
 }

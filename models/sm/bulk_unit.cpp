@@ -210,6 +210,7 @@ void BulkUnit::send_request(std::uint32_t slot, const BulkRequest& request, OpCo
   packet.warp = protocol::WarpSlot(slot);
   packet.cta = cta.start.id.index;
   packet.subcontext = cta.start.subcontext;
+  packet.kernel = warp.kernel;
   packet.cga_id = cta.start.tag.cga_id;
   packet.rank = cta.start.id.rank;
   packet.sequence = cta.start.tag.sequence;
@@ -248,7 +249,7 @@ void BulkUnit::on_room(std::uint32_t) {
     if (!send(slot, *warp.operation)) return;
     waiting_.erase(waiting_.begin());
     const Cycle next = now() + 1;
-    stats_.stall_bulk_queue.add(next - std::min(next, warp.since));
+    waited(stats_.stall_bulk_queue, warp, next - std::min(next, warp.since));
     if (const IssueResult result = issued(slot, warp.operation->code); result.kind == IssueResult::Kind::ready) {
       peers_.scheduler.prepare(slot, result.next);
     }

@@ -65,6 +65,12 @@ arch::WarpPlace place_of(const Cta& cta, std::uint32_t number) {
   return place;
 }
 
+// Of a program; kNoProgram: it is none.
+std::uint32_t text_of(const arch::CodeStore& codes, std::uint32_t code) {
+  const bool program = code != arch::kNoCode && codes.at(code).program != nullptr;
+  return program ? codes.at(code).text : KernelAccount::kNoProgram;
+}
+
 }  // namespace
 
 CtaControl::CtaControl(const UnitContext& context, const arch::CodeStore& code, const arch::LaunchMemory& nested,
@@ -91,6 +97,7 @@ void CtaControl::on_start(const protocol::CtaStartPacket& start, std::uint32_t, 
   if (cta.stage == CtaStage::exit_permitted) permitted(cta);  // in this cycle, and not heard of yet
   HEDDLE_CHECK(!cta.here(), "a CTA slot was started twice");
   cta.arrive(start, arrival);
+  if (stats_.charges()) (void)stats_.kernels->row_of(cta.operation, text_of(code_, start.code));
   memory_.occupancy.enter(cta);
   if (cta.in_cga()) memory_.cgas.enter(start);
   if (start.code != arch::kNoCode && code_.at(start.code).program != nullptr) return run(cta, arrival);
@@ -158,6 +165,7 @@ void CtaControl::enter_warp(Cta& cta, std::uint32_t number, Cycle first) {
   Warp& warp = warps_[slot];
   warp.cta = cta.start.cta_slot;
   warp.subcontext = cta.start.subcontext;
+  warp.kernel = stats_.row_of(cta.operation);
   warp.program = cta.code->program.get();
   warp.place = place_of(cta, number);
   warp.state.pc = 0;

@@ -208,6 +208,7 @@ void CtaSwap::header_known(Cta& cta) {
     if (!no_context) cta.context.state = Cta::Context::State::here;
     cta.record = header.record;
     cta.operation = header.operation;
+    for (const std::uint32_t slot : cta.warps) warps_[slot].kernel = stats_.row_of(cta.operation);
   }
   peers_.occupancy.restored(cta);
   if (cta.killed()) {

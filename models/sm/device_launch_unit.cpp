@@ -167,7 +167,7 @@ void DeviceLaunchUnit::make_ready(std::uint32_t slot, Cycle when) {
   const LaunchRun& run = *runs_[slot];
   const Cycle since = warps_[slot].since;
   const Cycle from = std::max({when, since, now()});
-  stall_of(run).add(from - since);
+  waited(stall_of(run), warps_[slot], from - since);
   peers_.scheduler.give_turn(slot, from, unit_of(run.stage));
 }
 
@@ -190,6 +190,7 @@ IssueResult DeviceLaunchUnit::step(std::uint32_t slot) {
       const UnitParams& unit = params_.issue.int32;
       peers_.scheduler.occupy(slot, 1, (arch::kWarpLanes + unit.lanes - 1) / unit.lanes);
       stats_.instructions[static_cast<std::size_t>(arch::Unit::int32)]->add();
+      stats_.charge(warp.kernel, KernelCount::instructions, 1);
       return follow(slot, sequence_.called(run, now() + unit.latency));
     }
     case LaunchStage::begin:
@@ -338,7 +339,7 @@ void DeviceLaunchUnit::finish(std::uint32_t slot, Cycle when) {
     note_acquire(ctas_[warp.cta].operation);
   }
   const Cycle from = std::max(when, warp.since);
-  stall_of(run).add(from - warp.since);
+  waited(stall_of(run), warp, from - warp.since);
   ++time_.observation().progress;
   forget(slot);
   warp.write_results(from);

@@ -75,7 +75,7 @@ class DeviceLaunchUnit final : private SmUnit, public IssueUnit, public AccessCl
   void answer(std::uint32_t slot, Cycle when);
   void finish(std::uint32_t slot, Cycle when);
   void drop(std::uint32_t slot);
-  Counter& stall_of(const LaunchRun& run) {
+  const StallCounter& stall_of(const LaunchRun& run) const {
     return run.stage == LaunchStage::wait ? stats_.stall_children : stats_.stall_launch;
   }
 

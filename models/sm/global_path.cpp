@@ -106,7 +106,8 @@ MemoryResult GlobalPath::access(const Operation& operation, std::uint32_t warp, 
   coalesce(operation.lanes, operation.address, lane_width(operation), lines);
   const Cycle begin = port_.take(now, std::max(1U, lines.count));
   if (lines.count == 0) return {begin + params_.l1_latency, 0, false, false};
-  const Instruction its{operation, lines, warp, begin, {warps_[warp].subcontext, physical}, client, use};
+  const Instruction its{operation, lines, warp, begin, {warps_[warp].subcontext, physical, warps_[warp].kernel},
+                        client,    use};
   if (operation.code == OpCode::load && can_wait(its)) {
     put_off(its);
     return {kNever, 0, true, false};
@@ -135,6 +136,7 @@ void GlobalPath::put_off(const Instruction& its) {
   if (l2_.has_costs()) load.place = l2_.gate().calls().reserve(its.lines.count, its.begin + batch_->delay());
   load.destination = its.operation.destination;
   load.subcontext = its.requester.subcontext;
+  load.kernel = its.requester.kernel;
   load.width = its.operation.width;
   load.issued = warp.issued;
   load.pc = warp.issued_pc;
@@ -170,6 +172,7 @@ GlobalPath::LineResult GlobalPath::read_line(const LineAccess& line, const Reque
   const auto here = static_cast<std::uint8_t>(line.sectors & place.here);
   if (here != 0) {
     stats_.l1_hits.add(bits::count4(here));
+    stats_.charge(requester.kernel, KernelCount::l1_hits, bits::count4(here));
     const Cycle come = fills_.ready(key, tags);
     if (come > tags) result.arrival = come;
     result.hit = deliver(here, l1_.read(place));
@@ -177,10 +180,12 @@ GlobalPath::LineResult GlobalPath::read_line(const LineAccess& line, const Reque
   result.missing = static_cast<std::uint8_t>(line.sectors & ~here);
   if (result.missing == 0) return result;
   stats_.l1_misses.add(bits::count4(result.missing));
+  stats_.charge(requester.kernel, KernelCount::l1_misses, bits::count4(result.missing));
   LineRead read;
   read.address = line.line;
   read.sectors = result.missing;
   read.subcontext = requester.subcontext;
+  read.kernel = requester.kernel;
   read.when = tags;
   read.at = at;
   result.failure = l2_.read_now(read);
@@ -194,7 +199,7 @@ GlobalPath::LineResult GlobalPath::read_line(const LineAccess& line, const Reque
 
 void GlobalPath::finish(PutOffLoad& load) {
   --put_off_;
-  const Requester requester{load.subcontext, false};
+  const Requester requester{load.subcontext, false, load.kernel};
   const bool keeps = load.epoch == l1_.epoch();                   // else it is older than what the L1 may know now
   load.registers = warps_[load.warp].state.of(load.destination);  // a warp that launches may have got more, elsewhere
   Cycle arrival = 0;
@@ -293,6 +298,7 @@ MemoryResult GlobalPath::load(const Instruction& its) {
     HEDDLE_CHECK(found.accepted, "the L1 ran out of entries");
     if (found.hit != 0) {
       stats_.l1_hits.add(bits::count(found.hit));
+      stats_.charge(its.requester.kernel, KernelCount::l1_hits, bits::count(found.hit));
       writes += deliver_hit(its, line, found.hit, found.bytes, 0);
     }
     const auto coming = static_cast<std::uint8_t>(found.merged | found.missing);
@@ -302,6 +308,7 @@ MemoryResult GlobalPath::load(const Instruction& its) {
       continue;
     }
     stats_.l1_misses.add(bits::count(coming));
+    stats_.charge(its.requester.kernel, KernelCount::l1_misses, bits::count(coming));
     accesses_.set_transaction(transaction, {access, line.lanes, coming});
     if (access == AccessTable::kNone) access = begin(its);
     accesses_.join(transaction, access);
@@ -411,7 +418,8 @@ std::uint32_t GlobalPath::begin_fence(std::uint32_t warp, AccessClient& client) 
 
 void GlobalPath::ask_slice(std::uint32_t access, std::uint64_t address, protocol::MemoryAction action,
                            Cycle departure) {
-  protocol::MemoryRequest& request = l2_.new_request({0, true});  // the address only selects the slice
+  // The address only selects the slice.
+  protocol::MemoryRequest& request = l2_.new_request({0, true, warps_[accesses_[access].warp].kernel});
   request.aim(tlm::TLM_IGNORE_COMMAND, address, kSectorBytes);
   request.extension.sectors = 0;
   request.extension.action = action;
@@ -442,7 +450,7 @@ MemoryResult GlobalPath::fetch(std::uint32_t warp, std::uint64_t address, std::u
   operation.code = OpCode::fence;  // no data for registers
   const std::uint32_t access = accesses_.begin(operation, warp, false, client, AccessUse::step);
   accesses_[access].pc = number;
-  protocol::MemoryRequest& request = l2_.new_request({0, true});
+  protocol::MemoryRequest& request = l2_.new_request({0, true, warps_[warp].kernel});
   aim_read(request, address, kAllSectors);
   l2_.submit(request, {accesses_.add_transaction(access, {address, 1, kAllSectors}), L2Owner::kNone}, departure);
   return accesses_.end(access);

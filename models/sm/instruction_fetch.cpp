@@ -82,7 +82,8 @@ bool InstructionFetch::finds(std::uint32_t slot, Event cache, Cycle& from) {
   }
   (cache == kInstructions ? counts_->hits : counts_->constant_hits).add();
   if (ready > from) {
-    (cache == kInstructions ? counts_->stall : counts_->constant_stall).add(ready - from);
+    const Warp& warp = warps_[slot];
+    waited_next(cache == kInstructions ? counts_->stall : counts_->constant_stall, warp, ready - from);
     from = ready;
   }
   if (cache == kInstructions) {
@@ -149,10 +150,10 @@ void InstructionFetch::serve(std::uint32_t slot, const Want& its, Cycle when) {
   } else {
     ++front.constants;
   }
-  Counter& stall = its.cache == kInstructions ? counts_->stall : counts_->constant_stall;
+  const StallCounter& stall = its.cache == kInstructions ? counts_->stall : counts_->constant_stall;
   if (front.runtime == 0) return peers_.scheduler.resume(slot, when, stall);
   const Cycle from = std::max(warps_[slot].since, when);
-  stall.add(from - warps_[slot].since);
+  waited(stall, warps_[slot], from - warps_[slot].since);
   peers_.scheduler.give_turn(slot, from, arch::Unit::int32);
 }
 

@@ -25,13 +25,14 @@ struct FetchStats : StatGroup {
 
   Counter& hits = counter("fetch.hits", "lines", "lines of programs that warps went on to and that were in the SM");
   Counter& misses = counter("fetch.misses", "lines", "lines of programs that warps had to wait for, under way or not");
-  Counter& stall = counter("stall.fetch", "warps x cycles", "warps that waited for instructions");
+  StallCounter stall{counter("stall.fetch", "warps x cycles", "warps that waited for instructions"), WarpStall::fetch};
   Counter& constant_hits =
       counter("constants.hits", "lines", "warps that began and found the parameters of their kernel in the SM");
   Counter& constant_misses =
       counter("constants.misses", "lines", "warps that began and had to wait for the parameters of their kernel");
-  Counter& constant_stall =
-      counter("stall.constants", "warps x cycles", "warps that waited for the parameters of their kernel");
+  StallCounter constant_stall{
+      counter("stall.constants", "warps x cycles", "warps that waited for the parameters of their kernel"),
+      WarpStall::constants};
 };
 
 // Programs lie at the end of memory, kTextBytes for each, and the parameters of a kernel's launch behind its program.

@@ -123,6 +123,15 @@ class SmUnit {
   void note_release(std::uint32_t operation) const {
     if (races_ != nullptr) races_->program_releases(operation, [&] { return name_of(operation); });
   }
+  // A warp has waited so long at the instruction that it has issued last; or at the one that it issues next.
+  void waited(const StallCounter& stall, const Warp& warp, Cycle cycles) const {
+    stall.cycles.add(cycles);
+    if (stats_.charges()) stats_.kernels->stall(warp.kernel, stall.why, warp.issued_pc, cycles);
+  }
+  void waited_next(const StallCounter& stall, const Warp& warp, Cycle cycles) const {
+    stall.cycles.add(cycles);
+    if (stats_.charges()) stats_.kernels->stall(warp.kernel, stall.why, warp.state.pc, cycles);
+  }
   std::string name_of(std::uint32_t operation) const { return gpu_observation(time_).labels.of(operation); }
 
   Timebase& time_;

@@ -117,6 +117,7 @@ std::size_t L2Port::payloads() const { return pool_->in_use() - retired_.size();
 protocol::MemoryRequest& L2Port::new_request(const Requester& requester) {
   protocol::MemoryRequest& request = pool_->acquire();
   request.extension.subcontext = requester.subcontext;
+  request.extension.kernel = requester.kernel;
   request.extension.physical = requester.physical;
   return request;
 }
@@ -162,7 +163,7 @@ AccessFailure L2Port::read_now(LineRead& read) {
     fences_.note(read.when);
     return read.bytes == nullptr ? AccessFailure::error : AccessFailure::none;
   }
-  protocol::MemoryRequest& request = new_request({read.subcontext, read.physical});
+  protocol::MemoryRequest& request = new_request({read.subcontext, read.physical, read.kernel});
   aim_read(request, read.address, read.sectors);
   request.extension.sm = sm_;
   count(request.get_data_length());
@@ -242,6 +243,7 @@ std::uint32_t TransferUnit::begin(const Cta& cta, ContextTransfer steps, Cycle w
   Warp& warp = warps_[first_slot_ + index];
   warp.cta = params_.limits.ctas;  // none: behind those of CTAs
   warp.subcontext = cta.start.subcontext;
+  warp.kernel = stats_.row_of(cta.operation);
   warp.state.registers.resize(std::size_t{ContextTransfer::kWindow} * kFlightRegisters * kWarpLanes);
   time_.schedule(transfer.begin, *this, kGoesOn, index);
   return index;

@@ -253,6 +253,7 @@ namespace heddle::sm {
 struct Requester {
   std::uint8_t subcontext = 0;
   bool physical = false;
+  std::uint32_t kernel = 0;  // row of the kernel; 0: nobody's
 };
 
 // Who made a request: a transaction waits for its answer or, of a read for the L1, an entry there.

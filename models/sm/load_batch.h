@@ -37,6 +37,7 @@ struct PutOffLoad {
   std::uint32_t place = 0;             // the first of its places at the gate
   std::uint16_t destination = 0;
   std::uint8_t subcontext = 0;
+  std::uint32_t kernel = 0;  // row
   std::uint8_t width = 4;
   std::uint64_t issued = 0;  // Warp::issued then
   std::uint32_t pc = 0;      // for messages

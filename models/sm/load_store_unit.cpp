@@ -436,7 +436,7 @@ void FenceUnit::acknowledged(std::uint32_t slot) {
 void FenceUnit::released(std::uint32_t slot, Cycle when) {
   Warp& warp = warps_[slot];
   const Cycle from = std::max(when, warp.since);
-  stats_.stall_memory.add(from - warp.since);
+  waited(stats_.stall_memory, warp, from - warp.since);
   note_release(ctas_[warp.cta].operation);
   switch (warp.next) {
     case WarpNext::launch:

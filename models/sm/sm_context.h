@@ -9,7 +9,10 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "arch/address_map.h"
+#include "arch/kernel_account.h"
 #include "arch/sm_limits.h"
 #include "arch/task_record.h"
 #include "arch/virtual_map.h"
@@ -90,33 +93,29 @@ inline std::uint64_t MemoryView::fence_address(protocol::SmId sm) const {
 
 // Statistics of an SM that runs programs. Few, as a machine has many SMs.
 
+// How long warps have waited for one reason.
+struct StallCounter {
+  Counter& cycles;  // warps x cycles
+  WarpStall why;
+};
+
 // The prefix of their paths is that of the SM.
 struct SmStats : StatGroup {
   using StatGroup::StatGroup;
 
-  Counter& stall_memory =
-      counter("stall.memory", "warps x cycles", "warps that waited for a load, an acknowledgement or a copy");
-  Counter& stall_scoreboard = counter("stall.scoreboard", "warps x cycles", "warps that waited for a result of a unit");
-  Counter& stall_tensor = counter("stall.tensor", "warps x cycles",
-                                  "warps that waited for asynchronous matrix multiplies, or for a place behind them");
-  Counter& stall_barrier = counter("stall.barrier", "warps x cycles", "warps that waited at a barrier");
-  Counter& stall_cluster =
-      counter("stall.cluster", "warps x cycles", "warps that waited at the barrier of their cluster");
-  Counter& stall_mbarrier = counter("stall.mbarrier", "warps x cycles", "warps that waited for a phase of an mbarrier");
-  Counter& stall_bulk_queue =
-      counter("stall.bulk_queue", "warps x cycles", "warps that waited for a place in the queue of the TMAU");
-  Counter& stall_bulk =
-      counter("stall.bulk", "warps x cycles", "warps that waited for groups of bulk requests, or for all of them");
-  Counter& stall_launch = counter("stall.launch", "warps x cycles",
-                                  "warps in the middle of a launch of child tasks or its like: memory steps, the "
-                                  "device runtime, another warp that makes the context");
-  Counter& stall_children = counter("stall.children", "warps x cycles", "warps that waited for their child tasks");
-  Counter& stall_dependency =
-      counter("stall.dependency", "warps x cycles", "warps that waited for the end of the kernel before their own");
-  Counter& stall_occupancy =
-      counter("stall.occupancy", "warps x cycles", "warps that waited for the distributor's answer to a query");
-  Counter& stall_issue =
-      counter("stall.issue", "warps x cycles", "warps that could go on and waited for their turn or for a free unit");
+  StallCounter stall_memory = stall(WarpStall::memory);
+  StallCounter stall_scoreboard = stall(WarpStall::scoreboard);
+  StallCounter stall_tensor = stall(WarpStall::tensor);
+  StallCounter stall_barrier = stall(WarpStall::barrier);
+  StallCounter stall_cluster = stall(WarpStall::cluster);
+  StallCounter stall_mbarrier = stall(WarpStall::mbarrier);
+  StallCounter stall_bulk_queue = stall(WarpStall::bulk_queue);
+  StallCounter stall_bulk = stall(WarpStall::bulk);
+  StallCounter stall_launch = stall(WarpStall::launch);
+  StallCounter stall_children = stall(WarpStall::children);
+  StallCounter stall_dependency = stall(WarpStall::dependency);
+  StallCounter stall_occupancy = stall(WarpStall::occupancy);
+  StallCounter stall_issue = stall(WarpStall::issue);
   Counter& l1_hits = counter("l1.hits", "sectors", "sectors of loads that were in the L1");
   Counter& l1_misses = counter("l1.misses", "sectors", "sectors of loads that were not in the L1");
   Counter& requests = counter("requests", "requests", "requests to the L2");
@@ -145,6 +144,8 @@ struct SmStats : StatGroup {
   Counter& copy_port = counter("copy.port_cycles", "cycles",
                                "of shared.wavefronts, those in which asynchronous copies wrote what had arrived");
   Counter& tensor_cycles = counter("tensor.cycles", "cycles x partitions", "in which tensor cores multiplied");
+  Counter& tensor_operations =
+      counter("tensor.operations", "operations", "products and sums of matrix multiplies that have begun");
   Counter& bulk_sends = counter("bulk.sends", "pieces",
                                 "pieces of blocks that went from shared memory here to shared memory of the cluster");
   Counter& nested_launches = counter("nested.launches", "tasks", "child tasks that warps launched");
@@ -166,7 +167,22 @@ struct SmStats : StatGroup {
       counter("cluster.dropped_errors", "errors", "errors of accesses to shared memory of a cluster that had gone");
   std::array<Counter*, arch::kUnits> instructions = by_unit();
 
+  KernelAccount* kernels = nullptr;  // null: nobody asks
+  bool charges() const { return counts_kernels(kernels); }
+  // Of a kernel whose CTAs have come.
+  std::uint32_t row_of(std::uint32_t operation) const {
+    return charges() ? kernels->row_of(operation) : KernelAccount::kNobody;
+  }
+  // For a kernel, by its row.
+  void charge(std::uint32_t row, KernelCount count, std::uint64_t amount) {
+    if (charges()) kernels->add(row, count, amount);
+  }
+
  private:
+  StallCounter stall(WarpStall why) {
+    const WarpStallRow& row = kWarpStallRows[static_cast<std::size_t>(why)];
+    return {counter(fmt::format("stall.{}", row.key), "warps x cycles", fmt::format("warps that {}", row.text)), why};
+  }
   std::array<Counter*, arch::kUnits> by_unit() {
     std::array<Counter*, arch::kUnits> counters{};
     for (std::size_t i = 0; i < arch::kUnits; ++i) {

@@ -95,6 +95,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
               {windows, memory.l1, memory.accesses, memory.dsmem, memory.flights, memory.tables, cgas, occupancy},
               {links.exits, links.notices, tasks}),
       watch(context) {
+  stats.kernels = kernel_account(time);
   WarpScheduler::Units units;
   units.add(arch::Executor::alu, alu);
   units.add(arch::Executor::tensor, tensor);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "arch/idle_account.h"
+#include "arch/kernel_account.h"
 #include "common/error.h"
 
 namespace heddle::sm {
@@ -33,17 +34,22 @@ void BusyTime::ends(Cycle end, Cycle now) {
 void BusyTime::count(Cycle until) {
   const Cycle from = std::max(since_, counted_);
   if (until <= from) return;
-  cycles_.add(until - from);
+  sum_ += until - from;
+  counted_from_ = from;
   counted_ = until;
 }
 
 void BusyTime::settle(Cycle now) {
   if (here_ > 0) count(now);
+  const Cycle later = counted_ > now ? counted_ - std::max(now, counted_from_) : 0;
+  cycles_.add(sum_ - later - told_);
+  told_ = sum_ - later;
 }
 
 void BusyTime::reset(Cycle now) {
   here_ = 0;
-  since_ = counted_ = last_end_ = now;
+  since_ = counted_ = counted_from_ = last_end_ = now;
+  sum_ = told_ = 0;
   coming_.clear();
 }
 
@@ -57,6 +63,7 @@ SmOccupancy::SmOccupancy(Timebase& time, const arch::SmLimits& limits, Cycle sta
       path_(std::move(path)),
       name_(name),
       idle_(observation_.idle.get()),
+      kernels_(observation_.kernels.get()),
       tracks_(limits.ctas),
       started_(
           observation_.stats.counter(observation_.prefix + "." + path_ + ".ctas", "CTAs", "CTAs started on this SM")),
@@ -147,6 +154,9 @@ void SmOccupancy::leave(const Cta& cta, Cycle when) {
   if (idle_ != nullptr) idle_->ends(place_.id, when);
   const std::uint32_t warps = cta.need[arch::Resource::warps];
   warp_cycles_.add((when - cta.begin) * warps);
+  if (kernels_ != nullptr) {
+    kernels_->add(kernels_->row_of(cta.operation), KernelCount::warp_cycles, (when - cta.begin) * warps);
+  }
   observation_.load_map.add(place_.id, cta.begin, when, warps);
   if (listener != nullptr && !cta.saved) {
     if (cta.exposed) listener->cta_restored(shown(cta, when));

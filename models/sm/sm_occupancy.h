@@ -13,24 +13,28 @@
 
 namespace heddle::sm {
 
-// The cycles in which an SM has CTAs. Their begins and ends are known ahead, and not in their order.
+// The cycles in which an SM has CTAs. Their begins and ends are known ahead, and not in their order. The statistic is
+// what settle() has made it.
 class BusyTime {
  public:
   explicit BusyTime(Counter& cycles) : cycles_(cycles) {}
 
   void begins(Cycle begin, Cycle now);
   void ends(Cycle end, Cycle now);
-  // The statistic is what has been up to now.
+  // The statistic is what has been up to now, without what is known of later.
   void settle(Cycle now);
   void reset(Cycle now);
 
  private:
   void count(Cycle until);
 
-  Counter& cycles_;  // up to `counted_`
+  Counter& cycles_;
+  std::uint64_t sum_ = 0;   // up to `counted_`
+  std::uint64_t told_ = 0;  // of it, in the statistic
   std::uint32_t here_ = 0;
   Cycle since_ = 0;  // the begin that is not counted
   Cycle counted_ = 0;
+  Cycle counted_from_ = 0;  // the last that were counted begin there
   Cycle last_end_ = 0;
   std::vector<Cycle> coming_;  // begins of CTAs that have not arrived
 };
@@ -87,8 +91,9 @@ class SmOccupancy final : private EventHandler {
   arch::ResourceVector base_;  // part of used_
   std::vector<Preload> preloads_;
   std::uint32_t resident_ = 0;
-  IdleAccount* const idle_;      // null: nobody asks
-  std::vector<TrackId> tracks_;  // by CTA slot
+  IdleAccount* const idle_;       // null: nobody asks
+  KernelAccount* const kernels_;  // null: nobody asks
+  std::vector<TrackId> tracks_;   // by CTA slot
   Counter& started_;
   Counter& warp_cycles_;
   BusyTime busy_;

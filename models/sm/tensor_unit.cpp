@@ -59,7 +59,7 @@ IssueResult TensorUnit::issue(std::uint32_t slot, const arch::Operation& operati
     return IssueResult::fault(FaultKind::poison, 0, tile.a);
   }
   multiply({slot, warp.cta, warp.issued_pc, tile, warp.accumulators});
-  const Cycle end = work(tile);
+  const Cycle end = work(warp.kernel, tile);
   peers_.scheduler.occupy(slot, 1, end - cycle);
   warp.scoreboard.accumulate(warp.accumulators, end + params_.issue.tensor_latency);
   return IssueResult::goes_on(cycle + 1);
@@ -115,7 +115,7 @@ void TensorUnit::begin(std::uint32_t partition) {
     return;
   }
   core.works = true;
-  const Cycle end = work(front.tile);
+  const Cycle end = work(warps_[front.slot].kernel, front.tile);
   hold(core, end);
   time_.schedule(end, *this, kEnds, partition);
   // Others have come up to a place in the queue.
@@ -210,10 +210,13 @@ void TensorUnit::multiply(const Multiply& its) {
 
 // The end of a multiply that begins now: a product and a sum for each of 16 x n x k; the operands come over the port of
 // shared memory.
-Cycle TensorUnit::work(const arch::MatmulTile& tile) {
+Cycle TensorUnit::work(std::uint32_t kernel, const arch::MatmulTile& tile) {
   const std::uint64_t flops = std::uint64_t{2} * arch::kTileRows * tile.n * tile.k;
   const std::uint64_t cycles = (flops + params_.issue.tensor_flops - 1) / params_.issue.tensor_flops;
   stats_.tensor_cycles.add(cycles);
+  stats_.tensor_operations.add(flops);
+  stats_.charge(kernel, KernelCount::tensor_cycles, cycles);
+  stats_.charge(kernel, KernelCount::tensor_operations, flops);
   return std::max(now() + cycles, read_tile(tile));
 }
 

@@ -72,7 +72,7 @@ class TensorUnit final : private SmUnit, public IssueUnit, private EventHandler 
   void sums_are_there(const Multiply& multiply, Cycle ready);
   void multiply(const Multiply& multiply);
   bool check(const Multiply& multiply);
-  Cycle work(const arch::MatmulTile& tile);
+  Cycle work(std::uint32_t kernel, const arch::MatmulTile& tile);
   Cycle read_tile(const arch::MatmulTile& tile);
 
   Peers peers_;

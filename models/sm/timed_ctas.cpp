@@ -112,12 +112,12 @@ TimedCtas::Work& TimedCtas::of(const Cta& cta) {
 void TimedCtas::start(const Cta& cta, std::uint64_t left) {
   of(cta).runs = true;
   work_.send({WorkPacket::Kind::start, place_.id, cta.start.cta_slot, cta.start.code,
-              std::min(1.0, static_cast<double>(left) / kWholeWork)});
+              std::min(1.0, static_cast<double>(left) / kWholeWork), stats_.row_of(cta.operation)});
 }
 
 std::uint64_t TimedCtas::take_back(const Cta& cta) {
   of(cta).runs = false;
-  work_.send({WorkPacket::Kind::stop, place_.id, cta.start.cta_slot, 0, 0});
+  work_.send({WorkPacket::Kind::stop, place_.id, cta.start.cta_slot, 0, 0, 0});
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(answer_ * kWholeWork)));
 }
 

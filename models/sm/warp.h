@@ -307,6 +307,7 @@ struct WarpFront {
 struct Warp {
   std::uint32_t cta = 0;  // CTA slot
   std::uint8_t subcontext = 0;
+  std::uint32_t kernel = 0;  // its CTA's
   const arch::WarpProgram* program = nullptr;
   arch::WarpPlace place;
   arch::WarpState state;

@@ -292,7 +292,7 @@ void WarpScheduler::gate_opened(Cycle when) {
   rearm();
 }
 
-void WarpScheduler::prepare(std::uint32_t slot, Cycle from, Counter& stall) {
+void WarpScheduler::prepare(std::uint32_t slot, Cycle from, const StallCounter& stall) {
   Warp& warp = warps_[slot];
   if (units_.fetch != nullptr && !units_.fetch->supplies(slot, from)) {
     return sub_partition_of(slot).block(slot / kSubPartitions);
@@ -309,7 +309,9 @@ void WarpScheduler::prepare(std::uint32_t slot, Cycle from, Counter& stall) {
     sub_partition_of(slot).block(slot / kSubPartitions);
     return;
   }
-  if (ready > from) (ready <= warp.loads_until ? stats_.stall_memory : stall).add(ready - from);
+  if (ready > from) {
+    waited_next(ready <= warp.loads_until ? stats_.stall_memory : stall, warp, ready - from);
+  }
   give_turn(slot, ready, warp.unit);
 }
 
@@ -342,15 +344,20 @@ void WarpScheduler::interrupt(std::uint32_t slot, Cycle when) {
   wake(slot);
 }
 
-void WarpScheduler::resume(std::uint32_t slot, Cycle ready, Counter& stall) {
-  const Cycle from = std::max(warps_[slot].since, ready);
-  stall.add(from - warps_[slot].since);
+void WarpScheduler::resume(std::uint32_t slot, Cycle ready, const StallCounter& stall) {
+  const Warp& warp = warps_[slot];
+  const Cycle from = std::max(warp.since, ready);
+  waited(stall, warp, from - warp.since);
   prepare(slot, from);
 }
 
 void WarpScheduler::issue(std::uint32_t slot) {
   Warp& warp = warps_[slot];
-  stats_.stall_issue.add(now() - warp.since);
+  if (warp.next == WarpNext::fetch) {
+    waited_next(stats_.stall_issue, warp, now() - warp.since);
+  } else {
+    waited(stats_.stall_issue, warp, now() - warp.since);
+  }
   if (warp.frozen && stops_here(warp)) {
     stop(slot);
     return supervisor_.warp_stops(slot);
@@ -383,6 +390,7 @@ void WarpScheduler::fetch(std::uint32_t slot) {
   if (operation.code != arch::OpCode::compute) {  // which says by itself what it takes
     take_turn(slot);
     stats_.instructions[static_cast<std::size_t>(warp.unit)]->add();
+    stats_.charge(warp.kernel, KernelCount::instructions, 1);
   }
   settle(slot, operation.code, unit_of(operation.code).issue(slot, operation));
 }

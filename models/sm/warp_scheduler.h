@@ -44,10 +44,10 @@ class WarpScheduler final : private SmUnit, private EventHandler, public GateLis
 
   // The next operation is looked at: when can it issue? Not before `from`; what it waits beyond counts as a stall.
   void prepare(std::uint32_t slot, Cycle from) { prepare(slot, from, stats_.stall_scoreboard); }
-  void prepare(std::uint32_t slot, Cycle from, Counter& stall);
+  void prepare(std::uint32_t slot, Cycle from, const StallCounter& stall);
   // The warp has waited for memory or its like, and goes on at `ready`.
   void resume(std::uint32_t slot, Cycle ready) { resume(slot, ready, stats_.stall_memory); }
-  void resume(std::uint32_t slot, Cycle ready, Counter& stall);
+  void resume(std::uint32_t slot, Cycle ready, const StallCounter& stall);
   // The warp has its turn from `when` on, for what WarpNext says, at that unit.
   void give_turn(std::uint32_t slot, Cycle when, arch::Unit unit);
 
@@ -108,7 +108,7 @@ class GroupWait final : private SmUnit {
  public:
   // `groups`: which of the warp's; `wait`: what a warp that waits for them waits for; `stall`: counts for how long.
   GroupWait(const UnitContext& context, WarpScheduler& scheduler, WarpGroups Warp::*groups, WarpWait wait,
-            Counter& stall)
+            const StallCounter& stall)
       : SmUnit(context), scheduler_(scheduler), groups_(groups), wait_(wait), stall_(stall) {}
 
   // The warp goes on when at most `open` of the groups that it has committed are.
@@ -120,7 +120,7 @@ class GroupWait final : private SmUnit {
   WarpScheduler& scheduler_;
   WarpGroups Warp::*const groups_;
   const WarpWait wait_;
-  Counter& stall_;
+  const StallCounter stall_;
 };
 
 }  // namespace heddle::sm

@@ -16,6 +16,21 @@ using protocol::DoneStatus;
 
 namespace {
 
+LaunchedKernels::Task::End how_ended(DoneStatus status) {
+  using End = LaunchedKernels::Task::End;
+  switch (status) {
+    case DoneStatus::ok:
+      return End::well;
+    case DoneStatus::rejected:
+      return End::rejected;
+    case DoneStatus::faulted:
+      return End::faulted;
+    case DoneStatus::aborted:
+      return End::aborted;
+  }
+  return End::well;
+}
+
 // What the host pushes it has put where it likes; a grid launches what its process can reach. One that is not known any
 // more is of subcontext 0, as its children are.
 ObjectSpaces spaces_of(const OpenTasks& tasks) {
@@ -269,7 +284,7 @@ void ChildLauncher::note_end(const Task& task, Cycle end) {
   ended.parent = task.launch.parent;
   ended.priority = task.packet.priority;
   ended.subcontext = task.packet.subcontext;
-  ended.faulted = task.status == DoneStatus::faulted;
+  ended.how = how_ended(task.status);
   ended.grid = task.packet.grid;
   ended.issued = task.launch.issued.value_or(task.launch.arrived);
   ended.start = task.start;

@@ -36,6 +36,7 @@ MemoryRequest& LineSender::make(const BulkWork& work, Role role) {
   extension.entry = work.number << kRoleBits | static_cast<std::uint32_t>(role);
   extension.sm = protocol::SmId(unit_.place.ids[work.sm]);
   extension.subcontext = work.packet.subcontext;
+  extension.kernel = work.packet.kernel;
   extension.priority = work.request().priority;
   if (role != Role::line) return request;
   extension.carried = carried_of(work);
@@ -104,6 +105,7 @@ bool LineSender::read_now(BulkWork& work, Cycle when, Cycle& answered) {
   read.sectors = static_cast<std::uint8_t>((2U << arch::sector_of(piece.address + last)) -
                                            (1U << arch::sector_of(piece.address + first)));
   read.subcontext = work.packet.subcontext;
+  read.kernel = work.packet.kernel;
   read.carried = carried_of(work);
   read.priority = static_cast<std::uint8_t>(work.request().priority);
   read.promoted = promoted(work, read.sectors);

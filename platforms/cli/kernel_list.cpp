@@ -4,12 +4,14 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "arch/idle_account.h"
 #include "arch/sm_limits.h"
+#include "cli/kernel_use.h"
 #include "common/error.h"
 #include "cwd/task_table.h"
 #include "replay/csv_field.h"
@@ -65,6 +67,20 @@ std::map<std::size_t, std::uint32_t> tasks_of(const replay::JobResult& job) {
   return tasks;
 }
 
+const char* text_of(LaunchedKernels::Task::End how) {
+  switch (how) {
+    case LaunchedKernels::Task::End::well:
+      return "well";
+    case LaunchedKernels::Task::End::rejected:
+      return "rejected";
+    case LaunchedKernels::Task::End::faulted:
+      return "faulted";
+    case LaunchedKernels::Task::End::aborted:
+      return "aborted";
+  }
+  return "";
+}
+
 std::string text_of(const arch::Dim3& extents) { return fmt::format("{}x{}x{}", extents.x, extents.y, extents.z); }
 
 }  // namespace
@@ -102,18 +118,28 @@ namespace {
 constexpr const char* kColumns =
     "gpu,operation,kind,name,stream,subcontext,priority,grid,block,cluster,ctas,bytes,submitted_ns,ready_ns,start_ns,"
     "end_ns,duration_ns,waited_ns,occupancy_percent,recorded_start_ns,recorded_duration_ns,baseline_duration_ns,ended,"
-    "waits_ns,idle_sm_ns,parent,depth\n";
+    "waits_ns,idle_sm_ns,parent,depth";
+
+// Behind them: what KernelAccount counts, and what follows from that.
+std::string columns_of_use() {
+  std::string text;
+  for (const KernelCountRow& row : kKernelCountRows) text += fmt::format(",{}", row.key);
+  return text + ",issue_percent,tensor_percent,achieved_occupancy_percent,l1_hit_percent,l2_hit_percent,stalls";
+}
 
 class KernelFile {
  public:
   KernelFile(const RunOutcome& outcome, const std::string& path)
       : outcome_(outcome), path_(path), file_(path, std::ios::binary) {
-    fmt::format_to(out(), "{}", kColumns);
+    for (std::size_t gpu = 0; gpu < outcome.result.jobs.size(); ++gpu) uses_.emplace_back(outcome, gpu);
+    fmt::format_to(out(), "{}{}\n", kColumns, columns_of_use());
   }
   // Of the host.
   void write_operations(std::size_t gpu);
   // That programs have launched.
   void write_launched(std::size_t gpu);
+  // Launches that share a row, and what no other row has.
+  void write_rest(std::size_t gpu);
   // Throws InputError if something could not be written.
   void close();
 
@@ -122,6 +148,9 @@ class KernelFile {
   std::back_insert_iterator<fmt::memory_buffer> out() { return std::back_inserter(text_); }
   void write_shape(const arch::Dim3& grid, const arch::KernelShape* kernel);
   void write_occupancy(std::size_t gpu, const arch::KernelShape& kernel);
+  // `ns`: of the kernel; 0: of none, and then there are sums alone. `use`: null: nobody has counted it.
+  void write_use(std::size_t gpu, const KernelUse* use, double ns);
+  void write_sum(std::size_t gpu, const char* kind, const std::string& name, const KernelUse& use);
   void end_row();
   void flush();
 
@@ -129,6 +158,9 @@ class KernelFile {
   const std::string& path_;
   std::ofstream file_;
   fmt::memory_buffer text_;
+  std::vector<KernelUses> uses_;              // by GPU
+  std::set<std::size_t> written_operations_;  // of the current one, with a row
+  std::set<std::uint32_t> written_tasks_;
 };
 
 void KernelFile::flush() {
@@ -159,7 +191,58 @@ void KernelFile::write_occupancy(std::size_t gpu, const arch::KernelShape& kerne
   fmt::format_to(out(), "{:.1f}", arch::occupancy_percent(params.sm.limits, kernel, params.machine.shape.sms()));
 }
 
+void KernelFile::write_use(std::size_t gpu, const KernelUse* use, double ns) {
+  if (use == nullptr) {
+    for (std::size_t i = 0; i < kKernelCounts + 6; ++i) fmt::format_to(out(), ",");
+    return;
+  }
+  for (const std::uint64_t count : use->counts) fmt::format_to(out(), ",{}", count);
+  const KernelCeilings ceilings(outcome_.machines->gpus[gpu].params);
+  const double cycles = ns * ceilings.clock;
+  const auto put = [this](double percent) {
+    fmt::format_to(out(), ",");
+    if (percent >= 0) fmt::format_to(out(), "{:.2f}", percent);
+  };
+  const std::vector<ResourceUse> resources = resource_use(*use, ceilings, cycles);
+  put(ns > 0 ? resources[0].percent : -1);
+  put(ns > 0 ? resources[1].percent : -1);
+  put(ns > 0 ? achieved_occupancy(*use, ceilings, cycles) : -1);
+  put(use->l1_hit_percent());
+  put(use->l2_hit_percent());
+  std::string stalls;
+  for (const WarpStallRow& row : kWarpStallRows) {
+    const std::uint64_t waited = use->stalls[static_cast<std::size_t>(row.why)];
+    if (waited > 0) stalls += fmt::format("{}{}={}", stalls.empty() ? "" : ";", row.key, waited);
+  }
+  fmt::format_to(out(), ",{}", stalls);
+}
+
+// All columns in front of what was used are empty but those of its name.
+void KernelFile::write_sum(std::size_t gpu, const char* kind, const std::string& name, const KernelUse& use) {
+  constexpr std::size_t kEmpty = 23;
+  fmt::format_to(out(), "{},,{},{}", outcome_.machines->gpus[gpu].instance, kind, replay::csv_field(name));
+  for (std::size_t i = 0; i < kEmpty; ++i) fmt::format_to(out(), ",");
+  write_use(gpu, &use, 0);
+  end_row();
+}
+
+void KernelFile::write_rest(std::size_t gpu) {
+  const KernelUses& uses = uses_.at(gpu);
+  if (!uses.counted()) return;
+  for (const auto& [name, use] : uses.by_name()) write_sum(gpu, "sum", name, use);
+  KernelUse rest = uses.nobody();
+  for (const auto& [operation, use] : uses.operations()) {
+    if (written_operations_.count(operation) == 0) rest.add(use.counts, use.stalls);
+  }
+  for (const auto& [task, use] : uses.tasks()) {
+    if (written_tasks_.count(task) == 0) rest.add(use.counts, use.stalls);
+  }
+  write_sum(gpu, "rest", "", rest);
+}
+
 void KernelFile::write_operations(std::size_t gpu) {
+  written_operations_.clear();
+  written_tasks_.clear();
   const workload::Workload& workload = *outcome_.workloads[gpu];
   const replay::JobResult& job = outcome_.result.jobs[gpu];
   const std::vector<double> ready = ready_times(outcome_, gpu);
@@ -202,6 +285,8 @@ void KernelFile::write_operations(std::size_t gpu) {
     } else {
       fmt::format_to(out(), ",,,");
     }
+    write_use(gpu, kernel ? uses_.at(gpu).of_operation(i) : nullptr, r.end - r.start);
+    written_operations_.insert(i);
     end_row();
   }
 }
@@ -224,13 +309,11 @@ void KernelFile::write_launched(std::size_t gpu) {
     fmt::format_to(out(), "{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},", ns(task.issued), ns(task.issued), ns(start),
                    ns(task.end), ns(task.end) - ns(start), ns(start) - ns(std::min(start, task.issued)));
     if (kernel != nullptr) write_occupancy(gpu, *kernel);
-    fmt::format_to(out(), ",,,,{},{},,",
-                   task.faulted ? "faulted"
-                   : started    ? "well"
-                                : "rejected",
-                   waits_text(job, task.task));
+    fmt::format_to(out(), ",,,,{},{},,", text_of(task.how), waits_text(job, task.task));
     if (task.parent) fmt::format_to(out(), "{}", job.operation_of(*task.parent));
     fmt::format_to(out(), ",{}", task.key->depth);
+    write_use(gpu, uses_.at(gpu).of_task(task.task), ns(task.end) - ns(start));
+    written_tasks_.insert(task.task);
     end_row();
   }
 }
@@ -242,6 +325,7 @@ void write_kernels(const RunOutcome& outcome, const std::string& path) {
   for (std::size_t gpu = 0; gpu < outcome.result.jobs.size(); ++gpu) {
     file.write_operations(gpu);
     file.write_launched(gpu);
+    file.write_rest(gpu);
   }
   file.close();
 }

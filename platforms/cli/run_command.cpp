@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/demand_report.h"
 #include "cli/kernel_list.h"
+#include "cli/kernel_use.h"
 #include "cli/run_outcome.h"
 #include "common/timeline.h"
 #include "import/counter_table.h"
@@ -502,6 +503,7 @@ int run_command(const std::vector<std::string>& arguments) {
                      inputs.scenario ? inputs.scenario->kernel_places : replay::KernelPlaces{});
   std::vector<replay::CtaDump> ctas(options.dump_ctas ? jobs.size() : 0);
   for (std::size_t i = 0; i < ctas.size(); ++i) jobs[i].ctas = &ctas[i];
+  for (replay::Job& job : jobs) job.counts_kernels = options.kernel_counters;
   if (inputs.scenario) {
     for (const scenario::Expectation& expectation : inputs.scenario->expectations) {
       if (expectation.kind == scenario::ExpectationKind::memory) {
@@ -567,6 +569,7 @@ int run_command(const std::vector<std::string>& arguments) {
   write_stats(outcome, folder.file("stats.json"));
   write_kernels(outcome, folder.file("kernels.csv"));
   if (has_ranges(outcome)) write_ranges(outcome, folder.file("ranges.csv"));
+  if (options.kernel_counters) write_stalls(outcome, folder.file("stalls.csv"));
   write_regions(outcome, folder.path().string());
   if (packets) write_packets(outcome, folder.file("packets.csv"));
   if (options.dump_ctas) write_ctas(ctas, outcome, folder);

@@ -94,6 +94,9 @@ po::options_description run_options() {
       "the same of kernels' names: of CTAs, clusters and launch sessions only those; can be repeated")(
       "dump", po::value<std::string>()->value_name("ctas"),
       "write every CTA, where and when it ran, to ctas.csv among the results; ctas.csv.gz where that is large")(
+      "kernel-counters", po::value<std::string>()->value_name("on|off"),
+      "count what each kernel uses of the machine, and what its warps wait for at which line: columns of kernels.csv, "
+      "stalls.csv and parts of the page (default); off: a simulation takes some percent less time")(
       "bits", "print the structures of the launch hardware in bits, and how often they were accessed; also bits.json")(
       "out", po::value<std::string>()->value_name("DIR"), "where results go; default heddle-out/NAME")(
       "dump-config", po::value<std::string>()->value_name("FILE"),
@@ -261,7 +264,8 @@ std::string run_help() {
   std::ostringstream text;
   text << "heddle run [FILE...] [options]\n\n"
           "Simulates a scenario (YAML) or recorded traces (each on a GPU of its own) and writes report.html,\n"
-          "stats.json, kernels.csv, host.json and config.yaml, and the memory regions that a scenario wants in "
+          "stats.json, kernels.csv, stalls.csv, host.json and config.yaml, and the memory regions that a scenario "
+          "wants in "
           "files.\n\n"
        << run_options();
   return text.str();
@@ -301,6 +305,7 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   read_timeline_options(line, options);
   options.dump_ctas = line.choice<bool>("dump", {{"ctas", true}}).value_or(false);
   options.bits = line.has("bits");
+  options.kernel_counters = line.choice<bool>("kernel-counters", {{"on", true}, {"off", false}}).value_or(true);
   options.dump_config = line.text("dump-config");
   options.baseline = !line.has("no-baseline");
   options.clamp_misfits = line.choice<bool>("misfits", {{"refuse", false}, {"clamp", true}}).value_or(false);

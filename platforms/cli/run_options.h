@@ -45,6 +45,7 @@ struct RunOptions {
   TimelineFilter timeline_filter;
   bool dump_ctas = false;
   bool bits = false;
+  bool kernel_counters = false;
   bool baseline = true;
   std::optional<std::string> keep_baselines;  // folder
   bool quiet = false;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/kernel_use.h"
 #include "cli/run_outcome.h"
 
 namespace heddle::cli {
@@ -82,13 +83,86 @@ json latency_of(const RunOutcome& outcome, const std::string& instance) {
            "its first launch packet"}};
 }
 
-struct OpTables {
-  json kernels = json::array();
-  json copies = json::array();
+// Of more launches than these the page shows the longest, and sums by name of all.
+constexpr std::size_t kShownLaunches = 10'000;
+// From here on names are written once.
+constexpr std::size_t kManyLaunches = 2'000;
+
+// Operations that have ended, of one kind: kernels, or copies and fills.
+std::vector<std::size_t> ended_operations(const workload::Workload& workload, const replay::JobResult& job,
+                                          bool kernels) {
+  std::vector<std::size_t> ended;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    if (job.results[i].done && (workload.ops[i].kind == workload::OpKind::kernel) == kernels) ended.push_back(i);
+  }
+  return ended;
+}
+
+// The longest of them, in their order.
+std::vector<std::size_t> longest_of(std::vector<std::size_t> operations, const replay::JobResult& job) {
+  if (operations.size() <= kShownLaunches) return operations;
+  const auto middle = operations.begin() + kShownLaunches;
+  std::nth_element(operations.begin(), middle, operations.end(), [&job](std::size_t a, std::size_t b) {
+    const double first = job.results[a].end - job.results[a].start;
+    const double second = job.results[b].end - job.results[b].start;
+    return first > second || (first == second && a < b);
+  });
+  operations.erase(middle, operations.end());
+  std::sort(operations.begin(), operations.end());
+  return operations;
+}
+
+// A number for each name.
+class NameTable {
+ public:
+  json of(const std::string& name) {
+    const auto [place, fresh] = numbers_.emplace(name, names_.size());
+    if (fresh) names_.push_back(name);
+    return place->second;
+  }
+  const json& names() const { return names_; }
+
+ private:
+  json names_ = json::array();
+  std::map<std::string, std::size_t> numbers_;
 };
 
-OpTables operations_of(const RunOutcome& outcome, std::size_t gpu) {
-  OpTables tables;
+json kernel_totals(const RunOutcome& outcome, std::size_t gpu, const std::vector<std::size_t>& kernels) {
+  struct Total {
+    std::size_t count = 0, recordings = 0, baselines = 0;
+    double us = 0, recorded = 0, baseline = 0;
+  };
+  const workload::Workload& workload = *outcome.workloads[gpu];
+  const replay::JobResult& job = outcome.result.jobs[gpu];
+  std::map<std::string, Total> totals;
+  for (const std::size_t i : kernels) {
+    Total& total = totals[workload.ops[i].kernel.name];
+    ++total.count;
+    total.us += (job.results[i].end - job.results[i].start) / 1e3;
+    if (workload.ops[i].recorded) {
+      ++total.recordings;
+      total.recorded += static_cast<double>(workload.ops[i].recorded->duration) / 1e3;
+    }
+    if (!outcome.baseline.empty()) {
+      ++total.baselines;
+      total.baseline += (outcome.baseline[gpu][i].end - outcome.baseline[gpu][i].start) / 1e3;
+    }
+  }
+  json rows = json::array();
+  for (const auto& [name, total] : totals) {
+    rows.push_back({{"name", name},
+                    {"count", total.count},
+                    {"us", total.us},
+                    {"recorded", total.recorded},
+                    {"recordings", total.recordings},
+                    {"baseline", total.baseline},
+                    {"baselines", total.baselines}});
+  }
+  return rows;
+}
+
+// The keys of a GPU that list its kernels and copies.
+void put_operations(const RunOutcome& outcome, std::size_t gpu, json& page) {
   const workload::Workload& workload = *outcome.workloads[gpu];
   const replay::JobResult& job = outcome.result.jobs[gpu];
   const gpu::GpuParams& params = outcome.machines->gpus[gpu].params;
@@ -99,19 +173,26 @@ OpTables operations_of(const RunOutcome& outcome, std::size_t gpu) {
   if (!outcome.comparisons.empty() && !mixes_predictions(outcome) && !outcome.what_if()) {
     for (const replay::KernelComparison& k : outcome.fidelity_of(gpu).kernels) matches[k.op] = k.match;
   }
+  const std::vector<std::size_t> all_kernels = ended_operations(workload, job, true);
+  const std::vector<std::size_t> all_copies = ended_operations(workload, job, false);
+  const std::vector<std::size_t> kernels = longest_of(all_kernels, job);
+  const std::vector<std::size_t> copies = longest_of(all_copies, job);
+  const bool many = kernels.size() + copies.size() >= kManyLaunches;
+  NameTable names;
   const auto axis_us = [&job](double ns) { return rounded((ns + job.lead_ns) / 1e3, 0.001); };
-  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+  const auto row_of = [&](std::size_t i) {
     const workload::Op& op = workload.ops[i];
     const replay::OpResult& r = job.results[i];
-    if (!r.done) continue;
-    json row = {{"name", op.kernel.name},
+    return json{{"name", many ? names.of(op.kernel.name) : json(op.kernel.name)},
                 {"stream", workload.streams[op.stream].name},
                 {"start_us", axis_us(r.start)},
                 {"us", rounded((r.end - r.start) / 1e3, 0.001)}};
-    if (op.kind != workload::OpKind::kernel) {
-      tables.copies.push_back(std::move(row));
-      continue;
-    }
+  };
+  page["kernels"] = json::array();
+  for (const std::size_t i : kernels) {
+    const workload::Op& op = workload.ops[i];
+    const replay::OpResult& r = job.results[i];
+    json row = row_of(i);
     row["grid"] = dims(op.kernel.grid);
     row["block"] = dims(op.kernel.block);
     row["ctas"] = op.kernel.grid.count();
@@ -128,9 +209,15 @@ OpTables operations_of(const RunOutcome& outcome, std::size_t gpu) {
       const replay::OpResult& b = outcome.baseline[gpu][i];
       row["baseline_us"] = rounded((b.end - b.start) / 1e3, 0.001);
     }
-    tables.kernels.push_back(std::move(row));
+    page["kernels"].push_back(std::move(row));
   }
-  return tables;
+  page["copies"] = json::array();
+  for (const std::size_t i : copies) page["copies"].push_back(row_of(i));
+  if (many) page["names"] = names.names();
+  if (copies.size() < all_copies.size()) page["copies_left_out"] = all_copies.size() - copies.size();
+  if (kernels.size() == all_kernels.size()) return;
+  page["kernels_left_out"] = all_kernels.size() - kernels.size();
+  page["kernel_totals"] = kernel_totals(outcome, gpu, all_kernels);
 }
 
 json unmatched_of(const replay::Comparison& c) {
@@ -146,7 +233,6 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
   const Machine& machine = outcome.machines->gpus[i];
   const replay::JobResult& job = outcome.result.jobs[i];
   const workload::Workload& workload = *outcome.workloads[i];
-  OpTables tables = operations_of(outcome, i);
   json gpu = {{"name", machine.instance},
               {"preset", machine.preset},
               {"timing", gpu::name_of(machine.params.machine.timing)},
@@ -154,9 +240,8 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
               {"gpcs", job.sms_per_gpc},
               {"clock_ghz", machine.params.machine.clock},
               {"occupancy", occupancy_of(job)},
-              {"load_map", load_map_of(job)},
-              {"kernels", std::move(tables.kernels)},
-              {"copies", std::move(tables.copies)}};
+              {"load_map", load_map_of(job)}};
+  put_operations(outcome, i, gpu);
   if (!workload.device.name.empty()) gpu["device"] = workload.device.name;
   if (outcome.inputs->recorded()) gpu["pace"] = replay::pace_name(outcome.options->pace);
   json latency = latency_of(outcome, machine.instance);
@@ -165,6 +250,8 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
   if (!ranges.is_null()) gpu["ranges"] = std::move(ranges);
   json idle = idle_of(outcome, i);
   if (!idle.is_null()) gpu["idle"] = std::move(idle);
+  json use = kernel_use_of(outcome, i);
+  if (!use.is_null()) gpu["kernel_use"] = std::move(use);
   json memory = memory_of(outcome, i);
   if (!memory.is_null()) gpu["memory"] = std::move(memory);
   json processes = processes_of(outcome, i);

@@ -104,6 +104,9 @@ class Gpu::Impl final : public RegisterListener {
     return path.compare(0, prefix.size(), prefix) == 0 ? path : prefix + path;
   }
 
+  // Statistics that are sums over time are what has been up to now. More work can come at any time.
+  void settle() { machine.settle(true); }
+
   const std::string configuration;
   const std::vector<Parameter> parameters;
   GpuObservation observation;
@@ -239,6 +242,7 @@ void Gpu::trace(sc_core::sc_trace_file* file) {
 
 std::vector<Statistic> Gpu::statistics() const {
   std::vector<Statistic> list;
+  impl_->settle();
   const nlohmann::json values = impl_->observation.stats.to_json();
   for (const auto& [path, entry] : values.items()) {
     list.push_back({path, entry.at("unit").get<std::string>(), entry.at("description").get<std::string>(),
@@ -249,6 +253,7 @@ std::vector<Statistic> Gpu::statistics() const {
 
 double Gpu::statistic(const std::string& path) const {
   const std::string whole = impl_->whole(path);
+  impl_->settle();
   try {
     return impl_->observation.stats.value(whole);
   } catch (const CheckFailed&) {

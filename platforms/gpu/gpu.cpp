@@ -10,6 +10,7 @@
 #include "arch/brought_code.h"
 #include "arch/gpu_observation.h"
 #include "arch/idle_account.h"
+#include "arch/kernel_account.h"
 #include "arch/kernel_object.h"
 #include "arch/race_checker.h"
 #include "common/block.h"
@@ -153,7 +154,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
   Refusal why_not(const arch::WarpProgram& program) const;
   void reset();
   void check_idle();
-  void settle();
+  void settle(bool more);
   std::size_t payloads() const;
   // What is under way, for whoever wants the machine quiet.
   std::vector<std::string> open_work();
@@ -485,6 +486,7 @@ void Gpu::Blocks::reset() {
   gpu_observation(domain).bulk.clear();
   gpu_observation(domain).power.clear();
   idle->clear();
+  if (KernelAccount* kernels = kernel_account(domain)) kernels->clear();
   clear_records();
 }
 
@@ -498,9 +500,9 @@ void Gpu::Blocks::clear_records() {
   }
 }
 
-void Gpu::Blocks::settle() {
+void Gpu::Blocks::settle(bool more) {
   for (std::uint32_t id = 0; id < topology.sms(); ++id) sm(id).settle();
-  idle->settle();
+  idle->settle(more);
   if (power) power->settle();
 }
 
@@ -631,7 +633,7 @@ const GpuParams& Gpu::params() const { return blocks_->params; }
 
 void Gpu::reset() { blocks_->reset(); }
 
-void Gpu::settle() { blocks_->settle(); }
+void Gpu::settle(bool more) { blocks_->settle(more); }
 
 std::size_t Gpu::payloads() const { return blocks_->payloads(); }
 std::size_t Gpu::open_operations() const { return blocks_->task.open() + blocks_->packets.open(); }

@@ -156,7 +156,8 @@ class Gpu : public sc_core::sc_module {
 
   // Sets the statistics of idle SMs, and of power where energy is counted, for what has been up to now. Any number of
   // times.
-  void settle();
+  // `more`: something is still to be submitted, so that SMs without work wait for the host, rather than being over.
+  void settle(bool more = false);
 
   // Payloads of the front end and the L2 that are not free: few on an idle machine, as many after any number of resets.
   std::size_t payloads() const;

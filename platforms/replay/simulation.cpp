@@ -9,6 +9,7 @@
 
 #include "arch/address_map.h"
 #include "arch/gpu_observation.h"
+#include "arch/kernel_account.h"
 #include "arch/race_checker.h"
 #include "cwd/tpc_quota.h"
 #include "gpu/gpu.h"
@@ -75,14 +76,16 @@ void check_launches(const Job& job) {
       "raise gpu.memory, or lower gpu.task.nested.pending_launches, contexts or memory");
 }
 
+constexpr const char* kAskForLess =
+    "choose another machine with --gpu, or ask for less: heddle show params gpu.sm.limits tells what there is";
+
 // What to do about a kernel of a job that its machine cannot hold.
 std::string remedy_of(const Job& job, const arch::KernelShape& kernel) {
   if (job.workload->format == "scenario") {
-    return kernel.cluster.any() ? "choose other clusters, or another machine with --gpu; heddle occupancy tells what "
-                                  "fits, and heddle show "
-                                  "params gpu.cwd and gpu.sm.limits what limits it"
-                                : "choose another machine with --gpu, or ask for less: heddle show params "
-                                  "gpu.sm.limits tells what there is";
+    if (!kernel.cluster.any()) return kAskForLess;
+    return "choose other clusters, or another machine with --gpu; heddle occupancy tells what fits, and heddle show "
+           "params "
+           "gpu.cwd and gpu.sm.limits what limits it";
   }
   arch::KernelShape clamped = kernel;
   fit_into(clamped, job.params.sm.limits);
@@ -104,8 +107,7 @@ void check_kernels(const Job& job, const KernelPlaces& places) {
     throw InputError(place_of(places, launched.kernel.name),
                      fmt::format("kernel '{}' of {}, which programs launch, can never run on {}: {}",
                                  launched.kernel.name, job.workload->name, job.instance, why),
-                     "choose another machine with --gpu, or ask for less: heddle show params gpu.sm.limits tells what "
-                     "there is");
+                     kAskForLess);
   }
   for (const workload::Op& op : job.workload->ops) {
     if (op.kind != workload::OpKind::kernel) continue;
@@ -227,6 +229,7 @@ Machine build(const Job& job, const SimulationOptions& options, std::uint32_t nu
   m.observation = std::make_unique<GpuObservation>(job.instance);
   m.observation->timeline = options.timeline;
   m.observation->ctas = job.ctas;
+  if (job.counts_kernels) m.observation->kernels = std::make_shared<KernelAccount>(m.observation->labels);
   if (job.packets && job.ctas != nullptr) {
     m.translator = std::make_unique<TaskTranslator>(*job.ctas);
     m.observation->ctas = m.translator.get();
@@ -597,7 +600,7 @@ SimulationResult simulate(const std::vector<Job>& asked, const SimulationOptions
     result.wakeups += domain.wakeups() + submitter_domain.wakeups();
     JobResult job;
     job.results = m.submitter->results();
-    m.gpu->settle();
+    m.gpu->settle(std::any_of(job.results.begin(), job.results.end(), [](const OpResult& r) { return !r.done; }));
     job.cycle_ns = mean_cycle_ns(domain);
     job.lead_ns = m.submitter->lead();
     job.sms_per_gpc = m.gpu->topology().sms_per_gpc();

@@ -36,6 +36,7 @@ struct Job {
   double launch_latency_ns = 0;      // host call to start
   std::vector<std::string> regions;  // memory regions to read at the end, beside those that are written to files
   CtaListener* ctas = nullptr;       // sees the CTAs of this GPU, by operation; null: off
+  bool counts_kernels = false;       // what each kernel uses of the machine (arch/kernel_account.h)
   std::optional<workload::PacketOptions> packets;  // submitted by packets of user-mode queues
   bool tmdqs = false;                              // submitted into TMDQs in device memory; then without packets
 };

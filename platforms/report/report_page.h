@@ -34,6 +34,11 @@ namespace heddle::report {
 //                     match: "ok", or in a word or two why the two durations cannot be compared; some 10^4 rows are
 //                     fine
 //     copies          [{name, stream, start_us, us}]
+//     names           ["name"]                      of many launches: their `name` is an index into these
+//     kernels_left_out, copies_left_out             launches that are not listed, as there are more than can be shown:
+//                     the longest are; then
+//     kernel_totals   [{name, count, us, recorded, recordings, baseline, baselines}]   of all launches by name: sums in
+//                     us, and the numbers of those for which the other two are known
 //     faults          [{kernel, sm, cta, warp, lane, step, address, what, us, expected}]
 //                     address: text; it, sm, cta, warp and lane are null where they mean nothing
 //     ranges          {rows: [{name, depth, times, kernels, us, recorded_us, baseline_us}], left_out}
@@ -43,6 +48,18 @@ namespace heddle::report {
 //                     kernels: [{name, sm_us, share_percent, reasons: [{label, share_percent}]}], left_out}
 //                     SMs without a CTA: sm_us are SMs x time; reasons add up to 100, those of a kernel as well; the
 //                     largest first; left_out: kernels that are not listed
+//     kernel_use      {threshold_percent, rows: [{name, launches, us, instructions, operations, l1_bytes,
+//     l1_hit_percent,
+//                     l2_bytes, l2_hit_percent, dram_bytes, occupancy_percent,
+//                     use: {issue, tensor, l1, crossbar, l2, dram}, limit: {label, percent, next: [{label, percent}]},
+//                     stalls: [{reason, what, warp_cycles, share_percent}]}], left_out,
+//                     nobody: {l2_bytes, dram_read_bytes, dram_written_bytes},
+//                     ceilings: {instructions_per_us, operations_per_us, l2_gb_per_s, dram_gb_per_s},
+//                     programs: [{kernel, warp_cycles, lines: [{step, instruction, warp_cycles, share_percent,
+//                     reasons: as stalls}], left_out}]}
+//                     by name, the longest first; us: sum of the launches' durations; operations: of matrix multiplies;
+//                     use: percent of what the machine could do in that time; left_out: kernels, and steps of a
+//                     program, that are not listed
 //     memory          {us, levels: [{name, what, bytes, gb_per_s, peak_gb_per_s, share_percent, hit_percent}],
 //                     counts: [{label, count, note}], instructions: [{label, count}],
 //                     warp_time: [{label, cycles, share_percent}]}
@@ -107,7 +124,8 @@ void write_report(const std::filesystem::path& file, const nlohmann::json& data)
 //   schema, title
 //   runs        [{name, command, complete}]
 //   settings    [{path, values: [text per run]}]                that differ
-//   figures, headline, stats, kernels   [{name, unit, values: [per run]}]; of kernels also launches: [per run]
+//   figures, headline, stats, kernels, used   [{name, unit, values: [per run]}]; of kernels also launches: [per run];
+//               used: what kernels used of the machines
 //   equal_stats, stats_left_out
 //   thresholds  [{text, name, run, first, value, ok}]           run: an index
 //

@@ -120,6 +120,7 @@ void compare_kernels(const std::vector<RunResults>& runs, RunDifference& result)
   using Key = std::pair<std::string, std::string>;
   std::map<Key, DifferenceRow> times;
   std::map<Key, DifferenceRow> counts;
+  std::map<Key, std::map<std::string, DifferenceRow>> used;
   std::set<std::string> gpus;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (const KernelSum& kernel : runs[i].kernels()) {
@@ -128,6 +129,11 @@ void compare_kernels(const std::vector<RunResults>& runs, RunDifference& result)
       for (auto* rows : {&times, &counts}) (*rows)[key].values.resize(runs.size());
       times[key].values[i] = kernel.total_us;
       counts[key].values[i] = static_cast<double>(kernel.us.size());
+      for (const auto& [column, value] : kernel.used) {
+        DifferenceRow& row = used[key][column];
+        row.values.resize(runs.size());
+        row.values[i] = value;
+      }
     }
   }
   std::vector<Key> order;
@@ -146,6 +152,13 @@ void compare_kernels(const std::vector<RunResults>& runs, RunDifference& result)
   for (const Key& key : order) {
     result.kernels.push_back(times[key]);
     result.launches.push_back(counts[key]);
+    for (auto& [column, row] : used[key]) {
+      const auto& first = row.values.front();
+      if (std::all_of(row.values.begin(), row.values.end(), [&first](const auto& value) { return value == first; }))
+        continue;
+      row.name = times[key].name + ": " + column;
+      result.used.push_back(row);
+    }
   }
 }
 
@@ -333,6 +346,7 @@ std::string difference_text(const RunDifference& difference, std::size_t rows) {
   put_rows(text, "Figures", difference.figures, rows);
   put_rows(text, "Run", difference.headline, rows);
   put_rows(text, "Kernels, total time", difference.kernels, rows);
+  put_rows(text, "What kernels used, where it differs", difference.used, rows);
   put_rows(text, fmt::format("Statistics that differ, most first ({} are equal)", difference.equal_stats).c_str(),
            difference.stats, rows);
   for (const ThresholdResult& one : difference.thresholds) {
@@ -351,7 +365,8 @@ json compare_page_data(const RunDifference& difference) {
                {"headline", rows_json(difference.headline, kStatsOnPage)},
                {"stats", rows_json(difference.stats, kStatsOnPage)},
                {"stats_left_out", difference.stats.size() - std::min(kStatsOnPage, difference.stats.size())},
-               {"kernels", rows_json(difference.kernels, kStatsOnPage)}};
+               {"kernels", rows_json(difference.kernels, kStatsOnPage)},
+               {"used", rows_json(difference.used, kStatsOnPage)}};
   for (std::size_t k = 0; k < data["kernels"].size(); ++k) {
     data["kernels"][k]["launches"] = values_json(difference.launches[k].values);
   }

@@ -65,6 +65,7 @@ struct RunDifference {
   std::size_t equal_stats = 0;
   std::vector<DifferenceRow> kernels;   // total time by GPU and name, in us; all of them, largest first
   std::vector<DifferenceRow> launches;  // of the same kernels, in the same order: how often
+  std::vector<DifferenceRow> used;      // what kernels used of the machines and that differs, in that order
   std::vector<ThresholdResult> thresholds;
   bool ok() const;
 };

@@ -1,11 +1,16 @@
 #include "sweep/run_results.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <utility>
 
 #include <yaml-cpp/yaml.h>
 
 #include "common/error.h"
 #include "common/yaml_util.h"
+#include "import/byte_source.h"
 
 namespace heddle::sweep {
 
@@ -48,6 +53,49 @@ void flatten(const YAML::Node& node, const std::string& path, std::map<std::stri
   YAML::Emitter text;
   text << YAML::Flow << node;
   into[path] = node.IsSequence() ? text.c_str() : "";
+}
+
+// Columns of what kernels use, which can be summed (docs/statistics.md).
+constexpr std::array<const char*, 13> kUsed{
+    "instructions",        "warp_cycles",     "l1_hit_sectors",    "l1_miss_sectors", "tensor_cycles",
+    "tensor_operations",   "l2_requests",     "l2_hits",           "l2_bytes",        "xbar_request_bytes",
+    "xbar_response_bytes", "dram_read_bytes", "dram_written_bytes"};
+
+double number_of(const import::CsvReader& reader, const std::string& field) {
+  char* end = nullptr;
+  const double value = std::strtod(field.c_str(), &end);
+  if (end == field.c_str() || *end != '\0') reader.fail("'" + field + "' is no number", "run it again");
+  return value;
+}
+
+// Kernels of the host; the others have other columns for what they were.
+void read_kernels(const fs::path& path, std::vector<KernelSum>& kernels) {
+  const std::unique_ptr<import::ByteSource> source = import::open_bytes(path.string());
+  import::CsvReader reader(*source);
+  if (!reader.next()) return;
+  const std::vector<std::string> heads = reader.fields();
+  const auto column = [&heads](const std::string& name) {
+    return static_cast<std::size_t>(std::find(heads.begin(), heads.end(), name) - heads.begin());
+  };
+  const std::size_t gpu = column("gpu");
+  const std::size_t kind = column("kind");
+  const std::size_t name = column("name");
+  const std::size_t duration = column("duration_ns");
+  std::array<std::size_t, kUsed.size()> used{};
+  std::transform(kUsed.begin(), kUsed.end(), used.begin(), column);
+  std::map<std::pair<std::string, std::string>, std::size_t> rows;
+  while (reader.next()) {
+    const std::vector<std::string>& fields = reader.fields();
+    if (fields.size() <= std::max({gpu, kind, name, duration}) || fields[kind] != "kernel") continue;
+    const auto [row, fresh] = rows.emplace(std::pair(fields[gpu], fields[name]), kernels.size());
+    if (fresh) kernels.push_back({fields[gpu], fields[name], {}, 0, {}});
+    KernelSum& sum = kernels[row->second];
+    sum.us.push_back(number_of(reader, fields[duration]) / 1e3);
+    sum.total_us += sum.us.back();
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      if (used[i] < fields.size() && !fields[used[i]].empty()) sum.used[kUsed[i]] += number_of(reader, fields[used[i]]);
+    }
+  }
 }
 
 }  // namespace
@@ -159,6 +207,11 @@ const std::vector<KernelSum>& RunResults::kernels() const {
   if (kernels_) return *kernels_;
   kernels_.emplace();
   std::error_code ignored;
+  if (fs::is_regular_file(folder_ / "kernels.csv", ignored)) {
+    read_kernels(folder_ / "kernels.csv", *kernels_);
+    return *kernels_;
+  }
+  // Earlier versions left none.
   if (!fs::is_regular_file(folder_ / "report.html", ignored)) return *kernels_;
   const json data = page_data(folder_ / "report.html");
   if (!data.is_object() || !data.contains("gpus")) return *kernels_;
@@ -170,7 +223,7 @@ const std::vector<KernelSum>& RunResults::kernels() const {
       if (!launch.contains("us") || !launch["us"].is_number()) continue;
       const std::string name = launch.value("name", std::string());
       const auto [row, fresh] = rows.emplace(name, kernels_->size());
-      if (fresh) kernels_->push_back({instance, name, {}, 0});
+      if (fresh) kernels_->push_back({instance, name, {}, 0, {}});
       KernelSum& sum = (*kernels_)[row->second];
       sum.us.push_back(launch["us"].get<double>());
       sum.total_us += sum.us.back();

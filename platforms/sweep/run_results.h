@@ -30,6 +30,7 @@ struct KernelSum {
   std::string name;  // of the kernel
   std::vector<double> us;
   double total_us = 0;
+  std::map<std::string, double> used;  // sums of what its launches used of the machine, by column of kernels.csv
 };
 
 class RunResults {

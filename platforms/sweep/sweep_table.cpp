@@ -116,8 +116,8 @@ class NewDatabase {
 
 // Columns of texts; the others are numbers.
 bool is_text(const std::string& column) {
-  static const std::set<std::string> kTexts = {"gpu",   "kind",  "name",     "stream",    "grid",
-                                               "block", "ended", "waits_ns", "idle_sm_ns"};
+  static const std::set<std::string> kTexts = {"gpu",   "kind",  "name",     "stream",     "grid",
+                                               "block", "ended", "waits_ns", "idle_sm_ns", "stalls"};
   return kTexts.count(column) > 0;
 }
 

@@ -77,6 +77,49 @@ inline json level(const std::string& name, double bytes, const json& hit) {
           {"hit_percent", hit}};
 }
 
+inline json kernel_use() {
+  const json stalls = {
+      {{"reason", "memory"}, {"what", "waited for a load"}, {"warp_cycles", 750}, {"share_percent", 75.0}},
+      {{"reason", "bulk_queue"}, {"what", "waited"}, {"warp_cycles", 250}, {"share_percent", 25.0}}};
+  const auto row = [&stalls](const std::string& name, double operations) {
+    return json{
+        {"name", name},
+        {"launches", 3},
+        {"us", 90.0},
+        {"instructions", 4e6},
+        {"operations", operations},
+        {"l1_bytes", 1e6},
+        {"l1_hit_percent", 12.5},
+        {"l2_bytes", 2e6},
+        {"l2_hit_percent", nullptr},
+        {"dram_bytes", operations > 0 ? 1e6 : 0},
+        {"occupancy_percent", 31.5},
+        {"use", {{"issue", 22.5}, {"tensor", 64.5}, {"l1", 1.5}, {"crossbar", 33.5}, {"l2", 7.5}, {"dram", 8.5}}},
+        {"limit",
+         {{"label", "tensor cores"},
+          {"percent", 64.5},
+          {"next", {{{"label", "crossbar"}, {"percent", 33.5}}, {{"label", "issue slots"}, {"percent", 22.5}}}}}},
+        {"stalls", stalls}};
+  };
+  return {
+      {"threshold_percent", 60},
+      {"rows", {row("void gemm<float, 4>(Parameters)", 8e9), row(kNasty, 0)}},
+      {"left_out", 5},
+      {"nobody", {{"l2_bytes", 1024}, {"dram_read_bytes", 2048}, {"dram_written_bytes", 5120}}},
+      {"ceilings",
+       {{"instructions_per_us", 9.5e5}, {"operations_per_us", 9.9e8}, {"l2_gb_per_s", 9000}, {"dram_gb_per_s", 3350}}},
+      {"programs",
+       {{{"kernel", kNasty},
+         {"warp_cycles", 4321},
+         {"lines",
+          {{{"step", "load x (line 12)"},
+            {"instruction", 7},
+            {"warp_cycles", 1000},
+            {"share_percent", 23.1},
+            {"reasons", stalls}}}},
+         {"left_out", 6}}}}};
+}
+
 inline json memory() {
   return {{"us", 12.5},
           {"levels", {level("L1", 3.0 * (1 << 20), 87.5), level("Device memory", 2048, nullptr)}},
@@ -275,6 +318,7 @@ inline json full_data() {
         {"p95", 3.1},
         {"max", 3.9},
         {"what", "from a task's submission to its first CTA on an SM"}}},
+      {"kernel_use", kernel_use()},
       {"memory", memory()},
       {"idle", idle()},
       {"launched", launched()},

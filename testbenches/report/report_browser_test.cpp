@@ -18,6 +18,9 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
                                     "Faults",
                                     "Occupancy over time",
                                     "Why SMs were idle",
+                                    "What limits each kernel",
+                                    "Roofline",
+                                    "Where warps waited",
                                     "Memory",
                                     "How warps spent their time",
                                     "Instructions by unit",
@@ -79,8 +82,15 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
   CHECK_THAT(dom, Contains("3.09&nbsp;KiB in all") && Contains("3&nbsp;KiB from one SM to another"));
   CHECK(count_of(dom, "<figure") == 1);  // gpc1 has no traffic
   CHECK(count_of(dom, ">gpc1</button>") == 1);
-  // Five plots and their scale of colours; three of clusters, a matrix and its scale.
-  CHECK(count_of(dom, "<canvas") == 11);
+  CHECK_THAT(dom,
+             Contains("tensor cores (64.5&nbsp;%)") && Contains("crossbar (33.5&nbsp;%), issue slots (22.5&nbsp;%)"));
+  CHECK_THAT(dom, Contains("5 more kernels by name") && Contains("5&nbsp;KiB written to it"));
+  CHECK_THAT(dom, Contains("990&nbsp;TFLOP/s") && Contains("3.35&nbsp;TB/s of device memory"));
+  CHECK_THAT(dom, Contains("1 kernel without tensor operations or without bytes of device memory has no mark"));
+  CHECK_THAT(dom, Contains("<code>load x (line 12)</code>") && Contains("memory 75.0&nbsp;%, bulk queue 25.0&nbsp;%") &&
+                      Contains("6 more steps in stalls.csv"));
+  // Five plots and their scale of colours; a roofline; three of clusters, a matrix and its scale.
+  CHECK(count_of(dom, "<canvas") == 12);
 }
 
 TEST_CASE("a browser leaves out what has no data", "[report][browser]") {

@@ -55,6 +55,7 @@
     part("headlines", "The runs", data.headline, "Statistic");
     part("kernels", "Kernels", data.kernels, "Kernel", "Total time of all launches of a name.", [{ title: "Launches", key: (row) => heddle.list(row.launches)[0],
       cell: (row) => h("td", { class: "number" }, [...new Set(heddle.list(row.launches))].map((count) => heddle.number(count, 9)).join(" / ")), number: true }]);
+    part("used", "Use", data.used, "Kernel", "What all launches of a kernel used of the machines, where it differs (docs/statistics.md).");
     part("stats", "Statistics", data.stats, "Statistic", data.stats_left_out ? `Those that differ; ${heddle.number(data.stats_left_out, 9)} that differ less are left out.` : "Those that differ, most first.");
   });
 })();

@@ -198,6 +198,30 @@
     });
   }
 
+  function kernelUse(parent, key, gpu, { shortNames, colourOf, navText }) {
+    const data = gpu.kernel_use;
+    if (!data || !heddle.list(data.rows).length) return;
+    const counted = data.rows.some((row) => row.instructions > 0 || row.l2_bytes > 0 || row.operations > 0);
+    if (!counted) return;
+    card(parent, { id: `${key}-limits`, title: "What limits each kernel", navText, wide: true,
+      lead: "What a kernel used of each resource while it ran, of what it could have used then. From "
+        + `${heddle.number(data.threshold_percent)} % on, the busiest resource limits it. Below, it is launch and grid if its CTAs held less than that of the `
+        + "places that they could have, and else latency: warps wait for what takes its time, and nothing is full." }, (box) => {
+      box.append(heddle.limitTable(data, shortNames, table));
+      if (data.left_out > 0) box.append(h("p", { class: "after" }, `${heddle.count(data.left_out, "more kernel")} by name: kernels.csv has all launches.`));
+      box.append(heddle.nobodysBytes(data.nobody));
+    });
+    const drawable = data.rows.some((row) => (row.operations > 0 || row.instructions > 0) && (row.l2_bytes > 0 || row.dram_bytes > 0));
+    if (drawable)
+      card(parent, { id: `${key}-roofline`, title: "Roofline", wide: true,
+        lead: "One mark per kernel, larger the more time its launches take; both axes are logarithmic. Nothing can lie above the line: on its slope bytes "
+          + "limit, on the flat part work." }, (box) => heddle.roofline(box, data, { shortNames, colourOf, holder }));
+    if (heddle.list(data.programs).length)
+      card(parent, { id: `${key}-stalls`, title: "Where warps waited", wide: true,
+        lead: "The steps of programs at which warps waited most, those of the programs first that waited longest; stalls.csv has all." }, (box) =>
+        box.append(...heddle.stallTables(data, shortNames, table)));
+  }
+
   function idle(parent, key, gpu, shortNames, navText) {
     const data = gpu.idle;
     if (!data) return;
@@ -276,16 +300,24 @@
     });
   }
 
+  // Of many launches the names stand apart.
+  function namesOfIndices(gpu) {
+    const names = heddle.list(gpu.names);
+    for (const item of [...heddle.list(gpu.kernels), ...heddle.list(gpu.copies)]) if (heddle.isNumber(item.name)) item.name = names[item.name];
+  }
+
   function gpuSection(gpu, index, several) {
     const key = `gpu-${index}`;
     const name = gpu.name || `gpu${index}`;
+    namesOfIndices(gpu);
     const section = h("section", { class: "gpu", id: key }, h("h2", {}, name), h("p", { class: "device" }, describe(gpu)));
     main.append(section);
     if (several) nav.append(h("a", { href: `#${key}`, class: "strong" }, name));
     const link = (text) => (several ? null : text);
     const kernels = heddle.list(gpu.kernels);
-    const shortNames = heddle.shortNames([...kernels, ...heddle.list(gpu.copies)].map((item) => item.name || ""));
-    const groups = byName(kernels);
+    const totals = heddle.list(gpu.kernel_totals);
+    const shortNames = heddle.shortNames([...kernels, ...totals, ...heddle.list(gpu.copies)].map((item) => item.name || ""));
+    const groups = totals.length ? totals.slice().sort((a, b) => b.us - a.us || (a.name < b.name ? -1 : 1)) : byName(kernels);
     const colours = new Map(groups.slice(0, palette).map((group, i) => [group.name, `k${i}`]));
     const colourOf = (kernelName) => colours.get(kernelName || "") || "other";
     let listing = null;
@@ -347,6 +379,7 @@
     if (gpu.clusters) heddle.clusterCards(below, key, gpu.clusters, { card, holder, table, shortNames, navText: link("Clusters") });
     ranges(below, key, gpu, link("Ranges"));
     idle(below, key, gpu, shortNames, link("Idle SMs"));
+    kernelUse(below, key, gpu, { shortNames, colourOf, navText: link("Limits") });
     memory(below, key, gpu, link("Memory"));
     processes(below, key, gpu, link("Processes"));
     bulk(below, key, gpu, link("Tensors"));
@@ -370,8 +403,9 @@
         lead: latency.what ? `The time ${latency.what}.` : null }, (box) => heddle.latencyPlot(holder(box, "latency"), latency));
     launched(section, key, gpu, link("Launched kernels"));
     if (kernels.length)
-      card(section, { id: `${key}-kernels`, title: "All kernels", navText: link("All kernels"),
-        lead: "Click a heading to sort. Hover over a name to see it in full." }, (box) => {
+      card(section, { id: `${key}-kernels`, title: gpu.kernels_left_out > 0 ? "Longest launches" : "All kernels", navText: link("All kernels"),
+        lead: `${gpu.kernels_left_out > 0 ? `The ${heddle.number(kernels.length, 9)} longest of ${heddle.number(kernels.length + gpu.kernels_left_out, 9)} launches; kernels.csv has all. ` : ""}`
+          + "Click a heading to sort. Hover over a name to see it in full." }, (box) => {
         listing = heddle.kernelTable(kernels, shortNames);
         box.append(listing.element);
       });

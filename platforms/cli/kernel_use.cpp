@@ -1,0 +1,372 @@
+#include "cli/kernel_use.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "arch/memory_op.h"
+#include "arch/sm_limits.h"
+#include "arch/topology.h"
+#include "arch/warp_program.h"
+#include "common/error.h"
+#include "memory/hbm_banks.h"
+#include "protocol/packet_task.h"
+#include "replay/csv_field.h"
+#include "sm/sm_params.h"
+
+namespace heddle::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kWhole = 100;
+
+double hundredth(double percent) { return std::round(percent * kWhole) / kWhole; }
+
+double part_percent(double part, double whole) { return whole > 0 ? kWhole * part / whole : -1; }
+
+// Launched by a program, not by the host.
+bool of_program(std::uint32_t operation) {
+  return (operation & protocol::kDispatchBit) == 0 && (operation & protocol::kChildBit) != 0;
+}
+
+double gpcs_of(const gpu::GpuParams& params) {
+  return static_cast<double>(arch::Topology(params.machine.shape, params.machine.ugpus).gpcs());
+}
+
+// A program that has run, with its kernel.
+struct StalledProgram {
+  std::string kernel;
+  std::shared_ptr<const arch::WarpProgram> program;
+  const std::vector<KernelAccount::Stalls>* lines = nullptr;
+
+  std::string text(std::uint32_t pc) const {
+    arch::WarpState state;
+    state.pc = pc;
+    return program == nullptr ? std::string() : program->describe(state);
+  }
+};
+
+std::uint64_t sum_of_stalls(const KernelAccount::Stalls& stalls) {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t cycles : stalls) sum += cycles;
+  return sum;
+}
+
+// In the order of their first CTAs.
+std::vector<StalledProgram> stalled_programs(const RunOutcome& outcome, std::size_t gpu) {
+  const replay::JobResult& job = outcome.result.jobs[gpu];
+  const workload::Workload& workload = *outcome.workloads[gpu];
+  std::vector<StalledProgram> programs;
+  if (job.observation->kernels == nullptr) return programs;
+  const KernelAccount& account = *job.observation->kernels;
+  std::unordered_map<std::string, const arch::KernelRecord*> launched;  // looked up only
+  for (const workload::LaunchedKernel& kernel : workload.launched) launched.emplace(kernel.kernel.name, &kernel.kernel);
+  std::unordered_map<std::uint32_t, std::string> names;  // of tasks; looked up only
+  for (const LaunchedKernels::Task& task : job.observation->launched.tasks()) names.emplace(task.task, task.key->name);
+  std::set<std::uint32_t> seen;
+  for (const KernelAccount::Row& row : account.rows()) {
+    if (row.program == KernelAccount::kNoProgram || row.program >= account.lines().size()) continue;
+    const arch::KernelRecord* kernel = nullptr;
+    if (of_program(row.operation)) {
+      const auto name = names.find(row.operation);
+      const auto found = launched.find(name == names.end() ? row.name : name->second);
+      if (found != launched.end()) kernel = found->second;
+    } else if (job.operation_of(row.operation) < workload.ops.size()) {
+      kernel = &workload.ops[job.operation_of(row.operation)].kernel;
+    }
+    if (kernel == nullptr || !seen.insert(row.program).second) continue;
+    programs.push_back({kernel->name, kernel->program, &account.lines()[row.program]});
+  }
+  return programs;
+}
+
+}  // namespace
+
+void KernelUse::add(const std::array<std::uint64_t, kKernelCounts>& more, const KernelAccount::Stalls& more_stalls) {
+  for (std::size_t i = 0; i < kKernelCounts; ++i) counts[i] += more[i];
+  for (std::size_t i = 0; i < kWarpStalls; ++i) stalls[i] += more_stalls[i];
+}
+
+double KernelUse::l1_hit_percent() const {
+  return part_percent(of(KernelCount::l1_hits), of(KernelCount::l1_hits) + of(KernelCount::l1_misses));
+}
+
+double KernelUse::l2_hit_percent() const {
+  return part_percent(of(KernelCount::l2_hits), of(KernelCount::l2_requests));
+}
+
+KernelCeilings::KernelCeilings(const gpu::GpuParams& params)
+    : sms(params.machine.shape.sms()),
+      clock(params.machine.clock),
+      instructions(sms * sm::kSubPartitions),
+      warps(sms * arch::capacity_of(params.sm.limits)[arch::Resource::warps]),
+      tensor(sms * sm::kSubPartitions * params.sm.issue.tensor_flops),
+      l1(sms * arch::kLineBytes),
+      l2(static_cast<double>(params.l2.bandwidth) * params.l2.slices),
+      dram(params.hbm.pin_rate / 8 * memory::table_of(params.hbm.standard).pins * params.hbm.channels /
+           params.machine.clock) {
+  // Links of GPCs are as wide as their SMs are many, or all alike.
+  const double gpcs = params.xbar.gpc_sms > 0 ? sms / params.xbar.gpc_sms : gpcs_of(params);
+  requests = std::min(sms * params.xbar.sm_bandwidth, gpcs * params.xbar.gpc_bandwidth);
+  responses = std::min(sms * params.xbar.sm_read_bandwidth, gpcs * params.xbar.gpc_read_bandwidth);
+}
+
+std::vector<ResourceUse> resource_use(const KernelUse& use, const KernelCeilings& ceilings, double cycles) {
+  const auto percent = [cycles](double amount, double per_cycle) {
+    return std::max(0.0, part_percent(amount, per_cycle * cycles));
+  };
+  const double sectors = use.of(KernelCount::l1_hits) + use.of(KernelCount::l1_misses);
+  return {
+      {"issue", "issue slots", percent(use.of(KernelCount::instructions), ceilings.instructions)},
+      {"tensor", "tensor cores", percent(use.of(KernelCount::tensor_operations), ceilings.tensor)},
+      {"l1", "L1", percent(arch::kSectorBytes * sectors, ceilings.l1)},
+      {"crossbar", "crossbar",
+       std::max(percent(use.of(KernelCount::request_bytes), ceilings.requests),
+                percent(use.of(KernelCount::response_bytes), ceilings.responses))},
+      {"l2", "L2", percent(use.of(KernelCount::l2_bytes), ceilings.l2)},
+      {"dram", "device memory",
+       percent(use.of(KernelCount::dram_read) + use.of(KernelCount::dram_written), ceilings.dram)},
+  };
+}
+
+double achieved_occupancy(const KernelUse& use, const KernelCeilings& ceilings, double cycles) {
+  return std::max(0.0, part_percent(use.of(KernelCount::warp_cycles), ceilings.warps * cycles));
+}
+
+double places_percent(const arch::SmLimits& limits, const arch::KernelShape& kernel) {
+  const arch::ResourceVector capacity = arch::capacity_of(limits);
+  const arch::ResourceVector need = arch::need_of(limits, kernel);
+  const double ctas = arch::free_slots(capacity, {}, need);
+  return part_percent(ctas * need[arch::Resource::warps], capacity[arch::Resource::warps]);
+}
+
+KernelLimit limit_of(const KernelUse& use, const KernelCeilings& ceilings, double cycles, double places) {
+  std::vector<ResourceUse> resources = resource_use(use, ceilings, cycles);
+  std::stable_sort(resources.begin(), resources.end(),
+                   [](const ResourceUse& a, const ResourceUse& b) { return a.percent > b.percent; });
+  KernelLimit limit;
+  std::size_t next = 0;
+  const double held = part_percent(achieved_occupancy(use, ceilings, cycles), places);
+  if (resources.front().percent >= kLimitPercent) {
+    limit.title = resources.front().title;
+    limit.percent = resources.front().percent;
+    next = 1;
+  } else if (held >= 0 && held < kLimitPercent) {
+    limit.title = "launch and grid";
+    limit.percent = held;
+  } else if (resources.front().percent <= 0) {
+    limit.title = "its own duration";  // that it was given, whatever the machine does
+    limit.percent = held;
+  } else {
+    limit.title = "latency";
+    limit.percent = resources.front().percent;
+  }
+  for (std::size_t i = next; i < next + 2; ++i) limit.next.push_back(resources[i]);
+  return limit;
+}
+
+KernelUses::KernelUses(const RunOutcome& outcome, std::size_t gpu) {
+  const replay::JobResult& job = outcome.result.jobs[gpu];
+  if (job.observation->kernels == nullptr) return;
+  counted_ = true;
+  const std::vector<KernelAccount::Row>& rows = job.observation->kernels->rows();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const KernelAccount::Row& row = rows[i];
+    if (i == KernelAccount::kNobody) {
+      nobody_.add(row.counts, row.stalls);
+    } else if (!row.name.empty()) {
+      by_name_[row.name].add(row.counts, row.stalls);
+    } else if (of_program(row.operation)) {
+      tasks_[row.operation].add(row.counts, row.stalls);
+    } else {
+      operations_[job.operation_of(row.operation)].add(row.counts, row.stalls);
+    }
+  }
+}
+
+void write_stalls(const RunOutcome& outcome, const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  file << "gpu,kernel,instruction,step,reason,warp_cycles\n";
+  for (std::size_t gpu = 0; gpu < outcome.result.jobs.size(); ++gpu) {
+    for (const StalledProgram& program : stalled_programs(outcome, gpu)) {
+      for (std::uint32_t pc = 0; pc < program.lines->size(); ++pc) {
+        for (const WarpStallRow& row : kWarpStallRows) {
+          const std::uint64_t cycles = (*program.lines)[pc][static_cast<std::size_t>(row.why)];
+          if (cycles == 0) continue;
+          file << fmt::format("{},{},{},{},{},{}\n", outcome.machines->gpus[gpu].instance,
+                              replay::csv_field(program.kernel), pc, replay::csv_field(program.text(pc)), row.key,
+                              cycles);
+        }
+      }
+    }
+  }
+  file.close();
+  if (!file) throw InputError({path, 0, 0}, "cannot be written", "choose another place for it, or free the disk");
+}
+
+namespace {
+
+// All launches of a kernel.
+struct NamedUse {
+  std::string name;
+  std::size_t launches = 0;
+  double ns = 0;       // sum of their durations
+  double places = -1;  // percent of an SM's warps; negative: nobody knows
+  KernelUse use;
+};
+
+// The longest first.
+std::vector<NamedUse> uses_by_name(const RunOutcome& outcome, std::size_t gpu, const KernelUses& uses) {
+  const replay::JobResult& job = outcome.result.jobs[gpu];
+  const workload::Workload& workload = *outcome.workloads[gpu];
+  const arch::SmLimits& limits = outcome.machines->gpus[gpu].params.sm.limits;
+  std::vector<NamedUse> rows;
+  std::unordered_map<std::string, std::size_t> places;  // looked up only
+  const auto row_of = [&](const std::string& name) -> NamedUse& {
+    const auto [place, fresh] = places.emplace(name, rows.size());
+    if (fresh) rows.push_back({name, 0, 0, -1, {}});
+    return rows[place->second];
+  };
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const replay::OpResult& result = job.results[i];
+    if (workload.ops[i].kind != workload::OpKind::kernel || !result.done || result.rejected) continue;
+    NamedUse& row = row_of(workload.ops[i].kernel.name);
+    if (row.places < 0) row.places = places_percent(limits, workload.ops[i].kernel);
+    ++row.launches;
+    row.ns += result.end - result.start;
+    if (const KernelUse* use = uses.of_operation(i)) row.use.add(use->counts, use->stalls);
+  }
+  std::unordered_map<std::string, const arch::KernelRecord*> launched;  // looked up only
+  for (const workload::LaunchedKernel& kernel : workload.launched) launched.emplace(kernel.kernel.name, &kernel.kernel);
+  for (const auto& [key, sum] : job.observation->launched.sums()) {
+    if (sum.started == 0) continue;
+    NamedUse& row = row_of(key.name);
+    const auto kernel = launched.find(row.name);
+    if (row.places < 0 && kernel != launched.end()) row.places = places_percent(limits, *kernel->second);
+    row.launches += sum.started;
+    row.ns += static_cast<double>(sum.ran) * job.cycle_ns;
+  }
+  for (const LaunchedKernels::Task& task : job.observation->launched.tasks()) {
+    const KernelUse* use = uses.of_task(task.task);
+    if (use != nullptr && task.start > 0) row_of(task.key->name).use.add(use->counts, use->stalls);
+  }
+  for (const auto& [name, use] : uses.by_name()) row_of(name).use.add(use.counts, use.stalls);
+  std::stable_sort(rows.begin(), rows.end(), [](const NamedUse& a, const NamedUse& b) { return a.ns > b.ns; });
+  return rows;
+}
+
+json stalls_json(const KernelAccount::Stalls& stalls, double all) {
+  std::vector<std::pair<std::uint64_t, const WarpStallRow*>> parts;
+  for (const WarpStallRow& row : kWarpStallRows) {
+    const std::uint64_t cycles = stalls[static_cast<std::size_t>(row.why)];
+    if (cycles > 0) parts.emplace_back(cycles, &row);
+  }
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  json list = json::array();
+  for (const auto& [cycles, row] : parts) {
+    list.push_back({{"reason", row->key},
+                    {"what", row->text},
+                    {"warp_cycles", cycles},
+                    {"share_percent", hundredth(part_percent(static_cast<double>(cycles), all))}});
+  }
+  return list;
+}
+
+json row_json(const NamedUse& row, const KernelCeilings& ceilings) {
+  const double cycles = row.ns * ceilings.clock;
+  const KernelUse& use = row.use;
+  const KernelLimit limit = limit_of(use, ceilings, cycles, row.places);
+  const auto known = [](double percent) { return percent < 0 ? json() : json(hundredth(percent)); };
+  json resources = json::object();
+  for (const ResourceUse& one : resource_use(use, ceilings, cycles)) resources[one.key] = hundredth(one.percent);
+  json next = json::array();
+  for (const ResourceUse& one : limit.next) next.push_back({{"label", one.title}, {"percent", hundredth(one.percent)}});
+  double waited = 0;
+  for (const std::uint64_t one : use.stalls) waited += static_cast<double>(one);
+  return {{"name", row.name},
+          {"launches", row.launches},
+          {"us", row.ns / 1e3},
+          {"instructions", use.of(KernelCount::instructions)},
+          {"operations", use.of(KernelCount::tensor_operations)},
+          {"l1_bytes", arch::kSectorBytes * (use.of(KernelCount::l1_hits) + use.of(KernelCount::l1_misses))},
+          {"l1_hit_percent", known(use.l1_hit_percent())},
+          {"l2_bytes", use.of(KernelCount::l2_bytes)},
+          {"l2_hit_percent", known(use.l2_hit_percent())},
+          {"dram_bytes", use.of(KernelCount::dram_read) + use.of(KernelCount::dram_written)},
+          {"occupancy_percent", hundredth(achieved_occupancy(use, ceilings, cycles))},
+          {"use", resources},
+          {"limit", {{"label", limit.title}, {"percent", hundredth(limit.percent)}, {"next", next}}},
+          {"stalls", stalls_json(use.stalls, std::max(waited, 1.0))}};
+}
+
+json lines_json(const StalledProgram& program) {
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> lines;
+  std::uint64_t all = 0;
+  for (std::uint32_t pc = 0; pc < program.lines->size(); ++pc) {
+    const std::uint64_t sum = sum_of_stalls((*program.lines)[pc]);
+    all += sum;
+    if (sum > 0) lines.emplace_back(sum, pc);
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  json rows = json::array();
+  for (std::size_t i = 0; i < std::min(lines.size(), kStallRows); ++i) {
+    const auto [sum, pc] = lines[i];
+    rows.push_back({{"step", program.text(pc)},
+                    {"instruction", pc},
+                    {"warp_cycles", sum},
+                    {"share_percent", hundredth(part_percent(static_cast<double>(sum), static_cast<double>(all)))},
+                    {"reasons", stalls_json((*program.lines)[pc], static_cast<double>(sum))}});
+  }
+  return {{"kernel", program.kernel},
+          {"warp_cycles", all},
+          {"lines", rows},
+          {"left_out", lines.size() - std::min(lines.size(), kStallRows)}};
+}
+
+}  // namespace
+
+json kernel_use_of(const RunOutcome& outcome, std::size_t gpu) {
+  const KernelUses uses(outcome, gpu);
+  if (!uses.counted()) return nullptr;
+  const KernelCeilings ceilings(outcome.machines->gpus[gpu].params);
+  const std::vector<NamedUse> named = uses_by_name(outcome, gpu, uses);
+  json rows = json::array();
+  for (std::size_t i = 0; i < std::min(named.size(), kUseRows); ++i) {
+    if (named[i].ns > 0) rows.push_back(row_json(named[i], ceilings));
+  }
+  if (rows.empty()) return nullptr;
+  std::vector<json> programs;
+  for (const StalledProgram& program : stalled_programs(outcome, gpu)) {
+    json lines = lines_json(program);
+    if (!lines["lines"].empty()) programs.push_back(std::move(lines));
+  }
+  std::stable_sort(programs.begin(), programs.end(), [](const json& a, const json& b) {
+    return a["warp_cycles"].get<std::uint64_t>() > b["warp_cycles"].get<std::uint64_t>();
+  });
+  if (programs.size() > kStallRows) programs.resize(kStallRows);
+  const KernelUse& nobody = uses.nobody();
+  return {{"threshold_percent", kLimitPercent},
+          {"rows", rows},
+          {"left_out", named.size() - rows.size()},
+          {"nobody",
+           {{"l2_bytes", nobody.of(KernelCount::l2_bytes)},
+            {"dram_read_bytes", nobody.of(KernelCount::dram_read)},
+            {"dram_written_bytes", nobody.of(KernelCount::dram_written)}}},
+          {"ceilings",
+           {{"instructions_per_us", ceilings.instructions * ceilings.clock * 1e3},
+            {"operations_per_us", ceilings.tensor * ceilings.clock * 1e3},
+            {"l2_gb_per_s", ceilings.l2 * ceilings.clock},
+            {"dram_gb_per_s", ceilings.dram * ceilings.clock}}},
+          {"programs", programs}};
+}
+
+}  // namespace heddle::cli

@@ -1,0 +1,291 @@
+// What each kernel uses of the machine, as users see it: kernels.csv, stalls.csv and the page. Nothing is lost and
+// nothing counts twice: the sums over all rows are the statistics of the machine.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/csv.h"
+#include "cli/program.h"
+#include "support/random.h"
+
+namespace heddle::test::cli_kernel_use_test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// Takes quotes as RFC 4180 has them.
+std::vector<Row> table(const std::string& csv) {
+  std::vector<std::vector<std::string>> lines(1, {""});
+  bool quoted = false;
+  for (std::size_t i = 0; i < csv.size(); ++i) {
+    const char c = csv[i];
+    std::string& field = lines.back().back();
+    if (c == '"') {
+      if (quoted && i + 1 < csv.size() && csv[i + 1] == '"')
+        field += csv[i++];
+      else
+        quoted = !quoted;
+    } else if (quoted || (c != ',' && c != '\n')) {
+      field += c;
+    } else if (c == ',') {
+      lines.back().emplace_back();
+    } else {
+      lines.push_back({""});
+    }
+  }
+  lines.pop_back();
+  std::vector<Row> rows;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    REQUIRE(lines[i].size() == lines[0].size());
+    Row& row = rows.emplace_back();
+    for (std::size_t k = 0; k < lines[i].size(); ++k) row[lines[0][k]] = lines[i][k];
+  }
+  return rows;
+}
+
+const std::vector<const char*> kCounts = {
+    "instructions",        "warp_cycles",     "l1_hit_sectors",    "l1_miss_sectors", "tensor_cycles",
+    "tensor_operations",   "l2_requests",     "l2_hits",           "l2_bytes",        "xbar_request_bytes",
+    "xbar_response_bytes", "dram_read_bytes", "dram_written_bytes"};
+
+using Sums = std::map<std::string, double>;
+
+// "memory=12;issue=3"
+std::map<std::string, double> pairs(const std::string& text) {
+  std::map<std::string, double> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ';');) {
+    const std::size_t equals = part.find('=');
+    parts[part.substr(0, equals)] += std::stod(part.substr(equals + 1));
+  }
+  return parts;
+}
+
+// Of the rows of one GPU.
+Sums sums_of(const std::vector<Row>& rows, const std::string& gpu) {
+  Sums sums;
+  for (const Row& row : rows) {
+    if (row.at("gpu") != gpu) continue;
+    for (const char* count : kCounts) {
+      if (!row.at(count).empty()) sums[count] += std::stod(row.at(count));
+    }
+    for (const auto& [reason, cycles] : pairs(row.at("stalls"))) sums["stall." + reason] += cycles;
+  }
+  return sums;
+}
+
+// The same, as the blocks of the machine count it.
+Sums machine_of(const json& stats, const std::string& gpu) {
+  const std::regex sm("gpc[0-9]+\\.cpc[0-9]+\\.tpc[0-9]+\\.sm[0-9]+\\.(.*)");
+  const std::regex owner("memory\\.subcontext[0-9]+\\.(.*)");
+  const std::map<std::string, std::string> of_sm = {{"warp_cycles", "warp_cycles"},
+                                                    {"l1.hits", "l1_hit_sectors"},
+                                                    {"l1.misses", "l1_miss_sectors"},
+                                                    {"tensor.cycles", "tensor_cycles"},
+                                                    {"tensor.operations", "tensor_operations"}};
+  const std::map<std::string, std::string> of_owner = {{"l2_requests", "l2_requests"},
+                                                       {"l2_hits", "l2_hits"},
+                                                       {"l2_bytes", "l2_bytes"},
+                                                       {"xbar_request_bytes", "xbar_request_bytes"},
+                                                       {"hbm_read_bytes", "dram_read_bytes"},
+                                                       {"xbar_response_bytes", "xbar_response_bytes"},
+                                                       {"hbm_written_bytes", "dram_written_bytes"}};
+  const std::map<std::string, std::string> of_demand = {{"l2_read", "l2_bytes"},
+                                                        {"l2_write", "l2_bytes"},
+                                                        {"dram_read", "dram_read_bytes"},
+                                                        {"dram_write", "dram_written_bytes"},
+                                                        {"tensor_f16", "tensor_operations"},
+                                                        {"tensor_tf32", "tensor_operations"},
+                                                        {"tensor_f8", "tensor_operations"},
+                                                        {"tensor_f64", "tensor_operations"}};
+  Sums sums;
+  for (const auto& [path, statistic] : stats.items()) {
+    if (path.compare(0, gpu.size() + 1, gpu + ".") != 0) continue;
+    const std::string rest = path.substr(gpu.size() + 1);
+    const double value = statistic.at("value").get<double>();
+    std::smatch found;
+    if (std::regex_match(rest, found, sm)) {
+      const std::string name = found[1];
+      if (name.rfind("instructions.", 0) == 0) sums["instructions"] += value;
+      if (name.rfind("stall.", 0) == 0 && value > 0) sums[name] += value;
+      if (const auto place = of_sm.find(name); place != of_sm.end()) sums[place->second] += value;
+    } else if (std::regex_match(rest, found, owner)) {
+      if (const auto place = of_owner.find(found[1]); place != of_owner.end()) sums[place->second] += value;
+    } else if (rest.rfind("demand.amount.", 0) == 0) {
+      if (const auto place = of_demand.find(rest.substr(14)); place != of_demand.end()) sums[place->second] += value;
+    }
+  }
+  return sums;
+}
+
+void check_run(const std::string& file, const std::string& timing) {
+  CAPTURE(file, timing);
+  const TempDir folder;
+  const Finished run = heddle_in(folder, {"run", file, "--timing", timing, "--out", "out", "--quiet"});
+  CAPTURE(run.err);
+  REQUIRE((run.status == 0 || run.status == 1 || run.status == 3));
+  const json document = read_json(folder.file("out/stats.json"));
+  const std::vector<Row> rows = table(read_file(folder.file("out/kernels.csv")));
+  const std::vector<Row> stalls = table(read_file(folder.file("out/stalls.csv")));
+  for (const json& gpu : document.at("gpus")) {
+    const auto instance = gpu.at("instance").get<std::string>();
+    Sums own = sums_of(rows, instance);
+    Sums all = machine_of(document.at("stats"), instance);
+    for (const char* count : kCounts) {
+      CAPTURE(instance, count);
+      CHECK(own[count] == all[count]);
+    }
+    // Each line's stalls are those of its kernel.
+    Sums lines;
+    for (const Row& row : stalls) {
+      if (row.at("gpu") == instance) lines["stall." + row.at("reason")] += std::stod(row.at("warp_cycles"));
+    }
+    for (const auto& [name, cycles] : all) {
+      if (name.rfind("stall.", 0) != 0) continue;
+      CAPTURE(instance, name);
+      CHECK(own[name] == cycles);
+      CHECK(lines[name] <= cycles);
+    }
+  }
+}
+
+// That take long: a run of them in three timings is a matter of minutes.
+const std::set<std::string> kLong = {"tma_gemm_4096",    "gemm_1024",      "matmul_groups",    "nested_sort",
+                                     "all_reduce",       "cluster_spread", "one_at_a_time",    "raster_orders",
+                                     "tma_copy_compare", "million_ctas",   "nested_quicksort", "tma_halo_conv"};
+
+std::vector<fs::path> shipped(bool long_ones) {
+  std::vector<fs::path> found;
+  const std::string folder = std::string(HEDDLE_SOURCE_DIR) + "/scenarios";
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const fs::path& path = entry.path();
+    if (path.extension() != ".yaml" || path.parent_path().filename() == "sweeps") continue;
+    const bool is_long = kLong.count(path.stem().string()) > 0 || path.parent_path() != fs::path(folder);
+    if (is_long == long_ones) found.push_back(path);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+double value(const Row& row, const char* column) { return std::stod(row.at(column)); }
+
+const Row& row_of(const std::vector<Row>& rows, const std::string& name) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.at("name") == name; });
+  REQUIRE(found != rows.end());
+  return *found;
+}
+
+// Two kernels side by side: one reads 66 CTAs x 256 threads x 16 values of 4 bytes, each once; the other computes.
+constexpr const char* kTwo = R"(heddle: 1
+memory:
+  - {name: data, bytes: 2 MiB}
+kernels:
+  - name: reader
+    grid: 66
+    block: 256
+    program:
+      - loop:
+          var: i
+          to: 16
+          do:
+            - load: {to: r, type: u32, at: data + 4 * ((cta.x * 16 + i) * 256 + thread.x)}
+  - name: worker
+    grid: 66
+    block: 256
+    program:
+      - compute: {unit: fp32, count: 500}
+submit:
+  - {kernel: reader, stream: a}
+  - {kernel: worker, stream: b}
+)";
+
+}  // namespace
+
+TEST_CASE("in every shipped scenario the kernels' shares are the machine's statistics, with what is nobody's",
+          "[cli][CWD-48]") {
+  const std::vector<fs::path> found = shipped(false);
+  CHECK(found.size() > 40);
+  for (const fs::path& path : found) check_run(path.string(), "at");
+}
+
+TEST_CASE("so they are where accesses to memory are calls", "[cli][CWD-48]") {
+  for (const fs::path& path : shipped(false)) check_run(path.string(), "fast");
+}
+
+TEST_CASE("so they are without costs", "[cli][CWD-48]") {
+  for (const fs::path& path : shipped(false)) check_run(path.string(), "lt");
+}
+
+TEST_CASE("so they are in scenarios that take long", "[cli][CWD-48]") {
+  if (!long_tests()) return;
+  for (const char* timing : {"at", "fast", "lt"}) {
+    for (const fs::path& path : shipped(true)) check_run(path.string(), timing);
+  }
+}
+
+TEST_CASE("what a kernel reads is its own, whatever runs beside it", "[cli][CWD-48]") {
+  constexpr double kBytes = 66.0 * 256 * 16 * 4;
+  for (const char* timing : {"at", "fast", "lt"}) {
+    CAPTURE(timing);
+    const TempDir folder;
+    folder.write("s.yaml", kTwo);
+    const Results results = run_well(folder, {"s.yaml", "--timing", timing});
+    const std::vector<Row> rows = table(read_file(folder.file("out/kernels.csv")));
+    REQUIRE(rows.size() == 3);
+    const Row& reader = row_of(rows, "reader");
+    const Row& worker = row_of(rows, "worker");
+    CHECK(value(reader, "l2_bytes") == kBytes);
+    CHECK(value(reader, "l1_miss_sectors") == kBytes / 32);
+    CHECK(value(reader, "l1_hit_sectors") == 0);
+    CHECK(value(reader, "dram_read_bytes") == kBytes);
+    CHECK(value(reader, "l2_hit_percent") < 5);
+    CHECK(value(worker, "l2_bytes") == 0);
+    CHECK(value(worker, "dram_read_bytes") == 0);
+    CHECK(worker.at("l1_hit_percent").empty());
+    // 8 warps of each CTA; the worker's 500 and its exit.
+    CHECK(value(worker, "instructions") == 66.0 * 8 * 501);
+    CHECK(value(reader, "instructions") >= 66.0 * 8 * 17);
+    const double cycles = value(worker, "duration_ns") * results.page().at("gpus").at(0).at("clock_ghz").get<double>();
+    CHECK(value(worker, "issue_percent") ==
+          Approx(100 * value(worker, "instructions") / (4 * 132 * cycles)).margin(0.02));
+    CHECK(value(worker, "achieved_occupancy_percent") ==
+          Approx(100 * value(worker, "warp_cycles") / (64 * 132 * cycles)).margin(0.02));
+    const Row& rest = rows.back();
+    CHECK(rest.at("kind") == "rest");
+    CHECK(value(rest, "instructions") == 0);
+    // The reader's warps wait for memory at its load, which is in line 12.
+    double at_load = 0;
+    double memory = 0;
+    for (const Row& row : table(read_file(folder.file("out/stalls.csv")))) {
+      if (row.at("kernel") != "reader" || row.at("reason") != "memory") continue;
+      memory += value(row, "warp_cycles");
+      if (contains(row.at("step"), "(line 13)") || contains(row.at("step"), "(line 9)"))
+        at_load += value(row, "warp_cycles");
+    }
+    CHECK(memory > 0);
+    CAPTURE(at_load, memory, read_file(folder.file("out/stalls.csv")));
+  }
+}
+
+TEST_CASE("without counters nobody counts", "[cli][CWD-48]") {
+  const TempDir folder;
+  folder.write("s.yaml", kTwo);
+  const Results with = run_well(folder, {"s.yaml"}, "with");
+  const Results without = run_well(folder, {"s.yaml", "--kernel-counters", "off"}, "without");
+  CHECK(with.document().at("stats") == without.document().at("stats"));
+  CHECK_FALSE(fs::exists(folder.file("without/stalls.csv")));
+  for (const Row& row : table(read_file(folder.file("without/kernels.csv")))) CHECK(row.at("instructions").empty());
+  CHECK_FALSE(without.page().at("gpus").at(0).contains("kernel_use"));
+  CHECK(with.page().at("gpus").at(0).contains("kernel_use"));
+}
+
+}  // namespace heddle::test::cli_kernel_use_test
