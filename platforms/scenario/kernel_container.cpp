@@ -102,7 +102,7 @@ struct Compiled {
 Compiled compile_one(const YAML::Node& node, const std::string& file, const std::vector<workload::MemoryRegion>& places,
                      const program::LaunchTargets& targets) {
   const MapReader map(node, kernel_spec(), entry_name("kernel", node, "name"), file);
-  ProgramScope scope{places, targets, {}, {}};
+  ProgramScope scope{places, targets, {}, {}, nullptr};
   Compiled made;
   made.record = read_kernel(map, file, scope);
   if (made.record.name.size() >= arch::kKernelNameBytes) {

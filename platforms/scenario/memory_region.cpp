@@ -129,6 +129,10 @@ std::vector<std::uint8_t> initial_bytes(const MemoryRegion& region, std::uint64_
       return elements(contents.type, offset, count, [&](std::uint64_t i) { return random_number(contents, i); });
     case RegionContents::Kind::file:
       return file_bytes(contents.file, offset, count, contents.where);
+    case RegionContents::Kind::bytes: {
+      const auto begin = contents.bytes.begin() + static_cast<std::ptrdiff_t>(offset);
+      return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+    }
     case RegionContents::Kind::tensor: {
       const auto all = arch::encode(contents.tensor);
       const auto begin = all.begin() + static_cast<std::ptrdiff_t>(offset);

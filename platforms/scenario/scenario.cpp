@@ -15,6 +15,7 @@
 #include "common/yaml_util.h"
 #include "scenario/collectives.h"
 #include "scenario/parameters.h"
+#include "scenario/ptx_kernels.h"
 #include "scenario/scenario_kernels.h"
 #include "scenario/scenario_memory.h"
 #include "scenario/scenario_schema.h"
@@ -55,7 +56,7 @@ class Reader {
       workload.format = "scenario";
     }
     read_regions(map);
-    kernels_.read(list(map, "kernels"), file_, regions_, kernel_objects());
+    kernels_.read(list(map, "kernels"), file_, regions_, {kernel_objects(), ptx_.get()});
     for (const auto& node : list(map, "kernels")) {
       scenario_.kernel_places.emplace(node["name"].Scalar(), position(node, file_));
     }
@@ -153,7 +154,10 @@ class Reader {
       scenario_.workloads[gpu].instances = lists.instances[gpu];
     }
     lists.subcontexts = read_subcontexts(list(map, "subcontexts"), file_, lists.instances);
+    ptx_ = std::make_unique<PtxKernels>(kernels, file_);
+    lists.ptx = ptx_.get();
     regions_ = read_memory(lists, file_);
+    ptx_->fill(regions_);
     check_alike();
     for (const MemoryRegion& region : regions_) scenario_.workloads[region.gpu].memory.push_back(region);
     for (std::size_t gpu = 0; gpu < scenario_.gpus.size(); ++gpu) {
@@ -299,6 +303,7 @@ class Reader {
   Scenario scenario_;
   std::vector<MemoryRegion> regions_;
   AlikeRegions alike_;
+  std::unique_ptr<PtxKernels> ptx_;
   KernelTable kernels_;
   GraphList graphs_;
   SubmitReader submit_;
@@ -527,7 +532,7 @@ arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, Pr
   kernel.grid = read_grid(map);
   kernel.block = read_extents(map, "block", map.items("block"), {kMaxBlock, kMaxBlock, kMaxBlock});
   std::vector<std::string> given;
-  for (const char* key : {"cycles", "program", "demand"}) {
+  for (const char* key : {"cycles", "program", "demand", "ptx"}) {
     if (map.has(key)) given.push_back(fmt::format("`{}`", key));
   }
   if (given.size() != 1) {
@@ -536,7 +541,7 @@ arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, Pr
     throw InputError(
         map.where(), fmt::format("{}: {}", map.thing(), wrong),
         "give one of: cycles, how long a CTA runs; program, what its warps do; demand, what a CTA takes of "
-        "the machine");
+        "the machine; ptx, a file with a compiled kernel");
   }
   if (map.has("demand")) kernel.demand = read_demand(map, file);
   if (map.has("cycles")) kernel.duration = read_cycles(map, file);
@@ -561,6 +566,16 @@ arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, Pr
       kernel.registers_per_thread = std::max(kLeastRegisters, compiled.program->registers());
     }
     kernel.program = std::move(compiled.program);
+  }
+  for (const char* key : {"entry", "args"}) {
+    if (map.has(key) && !map.has("ptx")) map.fail(key, "only a kernel of a PTX module has it");
+  }
+  if (map.has("ptx")) {
+    if (scope.ptx == nullptr) {
+      throw InputError(map.where("ptx"), fmt::format("{}: a file of kernels has no place for its arguments", map.thing()),
+                       "run it as a scenario");
+    }
+    scope.ptx->compile(map, kernel, scope.used);
   }
   return kernel;
 }

@@ -116,12 +116,14 @@ std::string entry_name(const char* what, const YAML::Node& node, const char* key
 
 // All of these throw InputError with file and line. Whether the machine can hold a CGA, and has the SMs, GPCs and TPCs,
 // is not known here.
+class PtxKernels;
 // What a program can name, and what it does name.
 struct ProgramScope {
   const std::vector<workload::MemoryRegion>& regions;
   const program::LaunchTargets& targets;
   std::set<std::string> used;      // of the regions
   std::set<std::string> launched;  // of the kernels
+  const PtxKernels* ptx = nullptr;  // none: there are no kernels of PTX modules
 };
 arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, ProgramScope& scope);
 // The key `grid` of a kernel.

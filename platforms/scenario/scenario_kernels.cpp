@@ -125,19 +125,19 @@ bool programs_launch(const YAML::Node& kernels) {
 }
 
 void KernelTable::read(const YAML::Node& list, const std::string& file, const std::vector<MemoryRegion>& regions,
-                       std::uint64_t objects) {
+                       const Sources& sources) {
   // A program may launch a kernel that stands behind it.
   for (const auto& node : list) {
     const MapReader map(node, kernel_spec(), entry_name("kernel", node, "name"), file);
     const std::string name = map.name("name");
-    const std::uint64_t address = objects + targets_.size() * arch::kKernelObjectBytes;
-    if (!targets_.emplace(name, LaunchTarget{address, read_grid(map), map.has("program"), map.has("cluster")}).second) {
+    const std::uint64_t address = sources.objects + targets_.size() * arch::kKernelObjectBytes;
+    if (!targets_.emplace(name, LaunchTarget{address, read_grid(map), map.has("program") || map.has("ptx"), map.has("cluster")}).second) {
       map.fail("name", fmt::format("there are two kernels {}", name));
     }
   }
   for (const auto& node : list) {
     const MapReader map(node, kernel_spec(), entry_name("kernel", node, "name"), file);
-    ProgramScope scope{regions, targets_, {}, {}};
+    ProgramScope scope{regions, targets_, {}, {}, sources.ptx};
     Entry entry;
     entry.record = read_kernel(map, file, scope);
     entry.launches = std::move(scope.launched);

@@ -19,12 +19,17 @@ namespace heddle::scenario {
 // True if a program of the list launches kernels: their objects need room in memory.
 bool programs_launch(const YAML::Node& kernels);
 
+class PtxKernels;
+
 class KernelTable {
  public:
-  // All of these throw InputError with file and line. `list` may be null. `objects`: where the objects of kernels lie
-  // that programs launch, in the order of the list.
+  struct Sources {
+    std::uint64_t objects = 0;        // where the objects of kernels lie that programs launch, in the order of the list
+    const PtxKernels* ptx = nullptr;  // may be none if no kernel is of a PTX module
+  };
+  // All of these throw InputError with file and line. `list` may be null.
   void read(const YAML::Node& list, const std::string& file, const std::vector<workload::MemoryRegion>& regions,
-            std::uint64_t objects);
+            const Sources& sources);
 
   // The one that the key `kernel` names; it is in use from now on.
   const arch::KernelRecord& find(const MapReader& map);

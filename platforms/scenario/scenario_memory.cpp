@@ -18,6 +18,7 @@
 #include "program/program_values.h"
 #include "program/step_table.h"
 #include "scenario/memory_region.h"
+#include "scenario/ptx_kernels.h"
 #include "scenario/scenario.h"
 
 namespace heddle::scenario {
@@ -368,6 +369,12 @@ std::vector<MemoryRegion> read_memory(const MemoryLists& lists, const std::strin
     check_name(map, map.name("name"), regions);
     regions.push_back(tensor_region(map, regions, own));
     wanted.push_back({false, kTensorAlignment});
+  }
+  if (lists.ptx != nullptr) {
+    for (MemoryRegion& region : lists.ptx->regions(regions)) {
+      wanted.push_back({false, region.subcontext ? kTranslatedPage : kRegionAlignment});
+      regions.push_back(std::move(region));
+    }
   }
   place(regions, wanted, lists.instances);
   check_overlaps(regions);

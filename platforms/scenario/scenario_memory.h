@@ -12,6 +12,8 @@
 
 namespace heddle::scenario {
 
+class PtxKernels;
+
 constexpr std::uint64_t kFirstRegion = 1U << 20;  // where automatic placement begins
 constexpr std::uint64_t kRegionAlignment = 1U << 12;
 constexpr std::size_t kMaxRegions = 1000;  // and tensors, of all GPUs
@@ -29,6 +31,7 @@ struct MemoryLists {
   YAML::Node tensors;
   YAML::Node queues;
   std::size_t kernels = 0;                                     // whose objects lie in memory
+  const PtxKernels* ptx = nullptr;                             // which have arguments and variables there
   std::vector<std::vector<workload::Subcontext>> subcontexts;  // by GPU: as many as the scenario has
   std::vector<arch::Instances> instances;                      // by GPU
 };

@@ -109,6 +109,14 @@ const MapSpec& kernel_spec() {
           {"demand", false, kMap,
            "what a CTA demands of the machine, instead of `cycles`: {l2_read: 16 KiB, fp32: 4096}", map_of("demand")},
           {"program", false, kList, "list of steps that every warp executes, instead of `cycles`", list_of("step", 1)},
+          {"ptx", false, kText,
+           "file with a PTX module, relative to the scenario's folder, one entry of which every thread executes, "
+           "instead of `cycles`"},
+          {"entry", false, kText, "with ptx: name of the entry; default: the only one"},
+          {"args", false, kText | kInteger | kNumber | kList,
+           "with ptx: list of its arguments, one for each parameter: a number, the name of a region of memory (its "
+           "address), or of a tensor (for a parameter of 128 bytes: its descriptor)",
+           items(0, 512)},
           {"registers", false, kInteger,
            "registers per thread; default 0: not limited by them; with a program: as many as it needs",
            between(0, 65'535)},
@@ -127,7 +135,8 @@ const MapSpec& kernel_spec() {
            "in which order CTAs, or outermost CGAs, start: rows (x fastest), hilbert, or {tiles: [x, y]}; default rows",
            words("rows hilbert").or_map("raster")},
       },
-      R"({"oneOf": [{"required": ["cycles"]}, {"required": ["program"]}, {"required": ["demand"]}]})"};
+      R"({"oneOf": [{"required": ["cycles"]}, {"required": ["program"]}, {"required": ["demand"]},
+                     {"required": ["ptx"]}]})"};
   return kSpec;
 }
 

@@ -207,6 +207,7 @@ struct RegionContents {
     random,
     file,
     tensor,
+    bytes,    // `bytes`, as many as the region has
     queue,    // a queue of a queue task: `capacity`, `entries`
     kernels,  // kernel objects of Workload::launched: whoever knows the numbers of their programs writes them
   };
@@ -219,6 +220,7 @@ struct RegionContents {
   bool integer = false;           // whole numbers from min to max, both included; otherwise from min, included, to max
   std::string file;               // as it can be opened
   arch::TensorDescriptor tensor;  // kDescriptorBytes that describe it
+  std::vector<std::uint8_t> bytes;
   std::uint64_t capacity = 0;     // queue: entries at a time
   std::vector<std::array<std::uint64_t, arch::kQueueEntryWords>> entries;  // queue: there when the run begins
   SourcePos where;
