@@ -46,6 +46,31 @@ const std::vector<std::uint32_t>& PortRoutes::beside(std::uint32_t port) const {
   return kNone;
 }
 
+void HomeTurns::add(std::uint32_t source, tlm::tlm_generic_payload& payload, Cycle when) {
+  waiting_[source].push({&payload, when});
+}
+
+bool HomeTurns::empty() const {
+  return std::all_of(waiting_.begin(), waiting_.end(), [](const Ring<Waiting>& queue) { return queue.empty(); });
+}
+
+tlm::tlm_generic_payload* HomeTurns::take(Cycle now, std::uint32_t& source) {
+  const auto sources = static_cast<std::uint32_t>(waiting_.size());
+  for (std::uint32_t i = 0; i < sources; ++i) {
+    source = (turn_ + i) % sources;
+    Ring<Waiting>& queue = waiting_[source];
+    if (queue.empty() || queue.front().when > now) continue;
+    turn_ = (source + 1) % sources;
+    return queue.pop().payload;
+  }
+  return nullptr;
+}
+
+void HomeTurns::clear() {
+  for (Ring<Waiting>& queue : waiting_) queue.clear();
+  turn_ = 0;
+}
+
 LinkUnit::LinkUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                    const LinkParams& params, std::uint64_t memory)
     : Block(name, domain, path),
@@ -56,7 +81,7 @@ LinkUnit::LinkUnit(const sc_core::sc_module_name& name, Domain& domain, const st
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),
       answered_(params.ports + 1),
       inside_(params.ports + 1),
-      held_(params.ports) {
+      home_(params.ports + 1) {
   for (std::uint32_t source = 0; source <= params.ports; ++source) {
     near_.push_back(std::make_unique<MemoryIn>(fmt::format("near_in_{}", source).c_str(), domain));
     near_.back()
@@ -121,7 +146,7 @@ bool LinkUnit::on_request(tlm::tlm_generic_payload& payload, std::uint32_t sourc
       return true;
     }
     request.set_address(arch::peer_offset(address));
-    home_.push({&request, arrival});
+    home_.add(params_.ports, request, arrival);
     domain_.schedule(arrival, *this, kHome);
     return true;
   }
@@ -286,29 +311,26 @@ bool LinkUnit::request_came(tlm::tlm_generic_payload& payload, std::uint32_t por
   protocol::MemoryExtension* extension = protocol::extension_of(payload);
   HEDDLE_CHECK(extension != nullptr, "a request without our extension came by a link");
   extension->link_port = static_cast<std::uint16_t>(port);
-  ++held_[port];
   if (!is_memory(payload.get_address(), payload.get_data_length()) || is_multimem(payload)) {
     stats_.refused.add();
     payload.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
-    --held_[port];
     ports_[port]->response(payload, sizes_.response(payload), arrival);
     return true;
   }
   payload.set_address(arch::peer_offset(payload.get_address()));
-  home_.push({&payload, arrival});
+  home_.add(port, payload, arrival);
   domain_.schedule(arrival, *this, kHome);
-  return held_[port] < params_.buffer;
+  return home_.waiting(port) < params_.buffer;
 }
 
 void LinkUnit::send_home() {
-  while (!home_.empty() && home_.front().when <= now() && home_out.can_send()) {
-    const AtHome next = home_.pop();
-    const std::uint32_t port = protocol::extension_of(*next.payload)->link_port;
+  std::uint32_t port = 0;
+  while (home_out.can_send()) {
+    tlm::tlm_generic_payload* next = home_.take(now(), port);
+    if (next == nullptr) return;
     stats_.served.add();
-    home_out.send(*next.payload, now());
-    if (port == params_.ports) continue;  // one of this GPU's own
-    --held_[port];
-    ports_[port]->accept();
+    home_out.send(*next, now());
+    if (port != params_.ports) ports_[port]->accept();  // else one of this GPU's own
   }
 }
 
@@ -388,7 +410,6 @@ void LinkUnit::reset() {
   open_.clear();
   for (auto& queue : answered_) queue.clear();
   std::fill(inside_.begin(), inside_.end(), 0U);
-  std::fill(held_.begin(), held_.end(), 0U);
   home_.clear();
   late_.reset();
   for (const auto& port : ports_) port->reset();

@@ -43,6 +43,29 @@ class PortRoutes {
   std::vector<std::vector<std::uint32_t>> ports_;  // by peer, and behind kPeers by group
 };
 
+// Requests at their home that wait for the memory hub: each source in its own order, and the sources by turns.
+class HomeTurns {
+ public:
+  explicit HomeTurns(std::uint32_t sources) : waiting_(sources) {}
+
+  // `when`: it is there. Of one source none is earlier than the one before it.
+  void add(std::uint32_t source, tlm::tlm_generic_payload& payload, Cycle when);
+  std::size_t waiting(std::uint32_t source) const { return waiting_[source].size(); }
+  bool empty() const;
+  // The next one that is there, and whose; null: none is.
+  tlm::tlm_generic_payload* take(Cycle now, std::uint32_t& source);
+  void clear();
+
+ private:
+  struct Waiting {
+    tlm::tlm_generic_payload* payload = nullptr;
+    Cycle when = 0;
+  };
+
+  std::vector<Ring<Waiting>> waiting_;  // by source
+  std::uint32_t turn_ = 0;              // of which source
+};
+
 // In `at` requests, with a payload of their own, take their turns at the ports and hold a place at the other end until
 // they leave that. Where accesses are calls the whole way is one: ports are taken ahead.
 class LinkUnit : public Block, private PortOwner, private RangeTarget {
@@ -82,10 +105,6 @@ class LinkUnit : public Block, private PortOwner, private RangeTarget {
     protocol::MemoryRequest* request = nullptr;  // null: refused
     std::uint32_t source = 0;
     Cycle since = 0;
-  };
-  struct AtHome {
-    tlm::tlm_generic_payload* payload = nullptr;
-    Cycle when = 0;
   };
 
   // Near side.
@@ -128,8 +147,7 @@ class LinkUnit : public Block, private PortOwner, private RangeTarget {
   IndexPool<Open> open_;
   std::vector<Ring<std::uint32_t>> answered_;  // by source: whose response it does not take yet
   std::vector<std::uint32_t> inside_;          // by source: requests that have not left
-  std::vector<std::uint32_t> held_;            // by port: requests of others that have a place here
-  Ring<AtHome> home_;                          // that wait for the hub
+  HomeTurns home_;                             // by port, and behind them this GPU's own
   LateWrites late_;
   Cycle write_cycles_ = 0;  // that the last write of another GPU took at its home
 };

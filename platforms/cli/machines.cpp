@@ -459,17 +459,13 @@ void move_demands(Fitted& fitted, const gpu::GpuParams& machine,
   fitted.elsewhere = std::move(elsewhere);
 }
 
-replay::RankCollectives put_over_links(std::vector<Fitted>& fitted, const Machines& machines, const RunOptions& options,
-                                       bool queues) {
+replay::RankCollectives put_over_links(std::vector<Fitted>& fitted, const Machines& machines,
+                                       const RunOptions& options) {
   const bool linked = machines.links.topology != link::Topology::none;
   if (!options.ranks && (!linked || fitted.size() < 2)) return {};
   std::vector<const workload::Workload*> recorded;
   for (const Fitted& its : fitted) recorded.push_back(&its.workload);
   replay::RankCollectives collectives = replay::match_collectives(recorded, options.ranks.has_value());
-  if (queues) {
-    collectives.kept["not submitted to streams"] += collectives.matched.size() * fitted.size();
-    collectives.matched.clear();
-  }
   if (collectives.matched.empty()) return collectives;
   std::vector<workload::Workload*> targets;
   for (Fitted& its : fitted) {
@@ -477,6 +473,17 @@ replay::RankCollectives put_over_links(std::vector<Fitted>& fitted, const Machin
     targets.push_back(its.elsewhere.get());
   }
   replay::run_over_links(collectives, targets);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    std::uint64_t end = 0;
+    for (const workload::MemoryRegion& region : targets[i]->memory) end = std::max(end, region.address + region.bytes);
+    const std::uint64_t memory = machines.gpus[i].params.machine.memory;
+    if (end <= memory) continue;
+    throw InputError(
+        fmt::format("collectives of the recording need {} bytes of memory on {}, which has {}: their largest buffers, "
+                    "and as much again for what comes from other ranks",
+                    end, machines.gpus[i].instance, memory),
+        "give it more, as in --set gpu.memory=400GiB; recordings of several GPUs can also run unconnected");
+  }
   return collectives;
 }
 

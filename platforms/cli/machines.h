@@ -92,10 +92,9 @@ void clamp_misfits(Fitted& fitted, const Machine& machine);
 void move_demands(Fitted& fitted, const gpu::GpuParams& machine, const std::vector<workload::KernelCounters>& counters);
 
 // Collectives of recordings over the links of the run, on the chosen machines: of several GPUs that are connected, and
-// with --ranks. `queues`: the run submits by packets or into TMDQs, whose kernels keep their durations. Throws
-// InputError if ranks would have to communicate and there are no links.
-replay::RankCollectives put_over_links(std::vector<Fitted>& fitted, const Machines& machines, const RunOptions& options,
-                                       bool queues);
+// with --ranks. Throws InputError if ranks would have to communicate and there are no links.
+replay::RankCollectives put_over_links(std::vector<Fitted>& fitted, const Machines& machines,
+                                       const RunOptions& options);
 
 // The jobs of one simulation. `recorded_machine`: on the recorded machines instead of the chosen ones. `packets`: they
 // are submitted by packets; `tmdqs`: or into TMDQs.

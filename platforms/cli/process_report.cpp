@@ -19,8 +19,9 @@ using nlohmann::json;
 // The statistics of a GPU's subcontexts, by number, with what stands behind "<instance>.<block>.subcontext<n>.".
 std::map<std::uint32_t, std::map<std::string, json>> by_subcontext(const json& stats, const std::string& prefix) {
   std::map<std::uint32_t, std::map<std::string, json>> found;
-  for (const auto& [path, entry] : stats.items()) {
-    if (path.compare(0, prefix.size(), prefix) != 0) continue;
+  const auto& all = stats.get_ref<const json::object_t&>();
+  for (auto at = all.lower_bound(prefix); at != all.end() && at->first.compare(0, prefix.size(), prefix) == 0; ++at) {
+    const auto& [path, entry] = *at;
     const std::size_t dot = path.find('.', prefix.size());
     const std::string number = path.substr(prefix.size(), dot - prefix.size());
     if (dot == std::string::npos || number.empty() || number.find_first_not_of("0123456789") != std::string::npos)

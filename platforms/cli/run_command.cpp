@@ -494,7 +494,7 @@ int run_command(const std::vector<std::string>& arguments) {
     if (its.demands) outcome.demands.push_back(its.demands.get());
   }
   if (inputs.recorded()) {
-    outcome.collectives = put_over_links(fitted, machines, options, packets.has_value() || outcome.tmdqs);
+    outcome.collectives = put_over_links(fitted, machines, options);
   }
   for (std::size_t i = 0; options.clamp_misfits && i < fitted.size(); ++i) clamp_misfits(fitted[i], machines.gpus[i]);
   std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false, packets, outcome.tmdqs);

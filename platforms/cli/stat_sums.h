@@ -31,10 +31,12 @@ class StatSums {
     const std::string begin = prefix_ + "memory.subcontext";
     const std::string end = "." + name;
     double total = 0;
-    for (const auto& [path, statistic] : stats_->items()) {
-      const bool of_owner = path.size() > begin.size() + end.size() && path.compare(0, begin.size(), begin) == 0 &&
-                            path.compare(path.size() - end.size(), end.size(), end) == 0;
-      if (of_owner) total += statistic["value"].get<double>();
+    const auto& all = stats_->get_ref<const nlohmann::json::object_t&>();
+    for (auto at = all.lower_bound(begin); at != all.end() && at->first.compare(0, begin.size(), begin) == 0; ++at) {
+      const std::string& path = at->first;
+      const bool of_owner =
+          path.size() > begin.size() + end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
+      if (of_owner) total += at->second["value"].get<double>();
     }
     return total;
   }

@@ -235,7 +235,7 @@ class Plan {
       throw InputError(
           fmt::format("collectives of {} streams at once on {} GPUs need {} regions of memory, and a run has {}",
                       lanes_.size(), ranks_, lanes_.size() * ranks_ * kRegions, scenario::kMaxRegions),
-          fmt::format("take at most {} GPUs, or run without links: the kernels then keep their recorded durations",
+          fmt::format("take at most {} GPUs; recordings of several GPUs can also run unconnected",
                       scenario::kMaxRegions / (lanes_.size() * kRegions)));
     }
     std::string memory;

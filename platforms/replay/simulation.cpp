@@ -616,7 +616,6 @@ SimulationResult simulate(const std::vector<Job>& asked, const SimulationOptions
     if (m.packets != nullptr) take_packets(*m.packets, job);
     if (m.tmdqs != nullptr) job.host_copies = m.tmdqs->copies();
     HEDDLE_CHECK(m.gpu->log().refused_shares().empty(), "the machine has refused a change of sharing that was checked");
-    m.submitter.reset();
     job.observation = std::move(m.observation);
     result.jobs.push_back(std::move(job));
   }
@@ -627,7 +626,12 @@ SimulationResult simulate(const std::vector<Job>& asked, const SimulationOptions
     last = std::max(last, fabric->domain()->last_event_time());
   }
   fabric.reset();
-  for (Machine& m : machines) m.gpu.reset();
+  // The last one goes first: SystemC looks for the ports and exports of what goes from the newest on, which of many
+  // GPUs took longer than their simulation.
+  for (auto m = machines.rbegin(); m != machines.rend(); ++m) {
+    m->submitter.reset();
+    m->gpu.reset();
+  }
   result.waits = graph.chain();
   result.sim_time_ns = last.to_seconds() * 1e9;
   return result;

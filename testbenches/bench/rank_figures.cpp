@@ -151,7 +151,7 @@ void print_steps(const Workload& step, const std::vector<std::size_t>& counts) {
   for (const std::size_t ranks : counts) {
     Model model(replay::copies_of_rank(step, ranks), ranks > 1 ? "direct" : "none");
     model.options.ranks = static_cast<std::uint32_t>(ranks);
-    const replay::RankCollectives collectives = cli::put_over_links(model.fitted, model.machines, model.options, false);
+    const replay::RankCollectives collectives = cli::put_over_links(model.fitted, model.machines, model.options);
     HEDDLE_CHECK(collectives.kept.empty(), "all collectives of the step have sizes");
     double spans[2] = {};
     double in_collectives = 0;

@@ -65,6 +65,36 @@ TEST_CASE("a recording of one rank runs on several, its collectives over links",
   CHECK_FALSE(contains(alone.out, "span error"));  // of a mixture
 }
 
+TEST_CASE("collectives of recordings run over links whatever submits them", "[cli][LNK-13]") {
+  const TempDir dir;
+  dir.write("t.json", recording());
+  for (const std::string by : {"streams", "aql", "tmdq"}) {
+    CAPTURE(by);
+    const Finished run = heddle_in(dir, {"run", "t.json", "--ranks", "3", "--timing", "fast", "--set",
+                                         "links.topology=switch", "--no-baseline", "--submit", by, "--out", by});
+    CAPTURE(run.out, run.err);
+    REQUIRE(run.status == 0);
+    CHECK(contains(run.out, "1 collective over the links of 3 GPUs, predicted"));
+    const Results results(dir.file(by));
+    const auto& kernels = results.page().at("gpus").at(2).at("kernels");
+    CHECK(kernels.at(1).at("us").get<double>() < 100);  // 900 us recorded
+    CHECK(kernels.at(2).at("us").get<double>() == Approx(30).epsilon(0.05));
+  }
+}
+
+TEST_CASE("collectives that do not fit into memory are refused in words of the recording", "[cli][LNK-13]") {
+  const TempDir dir;
+  std::string text = recording();
+  for (std::size_t at = text.find("262144"); at != std::string::npos; at = text.find("262144")) {
+    text.replace(at, 6, "40000000000");  // 160 GB
+  }
+  dir.write("t.json", text);
+  const Finished run = heddle_in(dir, {"run", "t.json", "--ranks", "2", "--set", "links.topology=switch"});
+  CHECK(run.status == 2);
+  CHECK(contains(run.err, "collectives of the recording need"));
+  CHECK(contains(run.err, "of memory on gpu0, which has 85899345920"));
+}
+
 TEST_CASE("statistics do not judge a mixture of what was fitted and what was predicted", "[cli][LNK-13]") {
   const TempDir dir;
   dir.write("t.json", recording());

@@ -209,6 +209,37 @@ TEST_CASE("a sender without credits waits, and nobody overtakes or is lost", "[l
   lab.check_idle();
 }
 
+TEST_CASE("ports take turns at the home: who comes by another port does not wait for all that is there",
+          "[link][LNK-04]") {
+  SimFixture fixture;
+  LinkParams params = params_of(2, 1000, 5);
+  params.buffer = 16;
+  params.queue = 32;
+  LinkLab lab(2, params, TimingMode::at, false);
+  lab.gpus[1]->memory.depth = 1;
+  lab.gpus[1]->memory.latency = 50;
+  std::vector<std::uint64_t> order;
+  lab.gpus[1]->memory.on_request = [&](tlm::tlm_generic_payload& payload, Cycle) {
+    order.push_back(payload.get_address());
+  };
+  // Even lines go by one port, odd lines by the other.
+  const auto send = [&](std::uint64_t line, Cycle when) {
+    lab.gpus[0]->askers[line % 2]->send(lab.plain(tlm::TLM_READ_COMMAND, peer_address(1, 128 * line), 32), when);
+  };
+  for (std::uint64_t i = 0; i < 12; ++i) send(2 * i, 0);
+  run_until(sc_core::sc_time(60, sc_core::SC_NS));  // all of them wait for the memory by now, but the first
+  send(1, 60);
+  run_until_idle();
+  REQUIRE(order.size() == 13);
+  const auto odd = std::find(order.begin(), order.end(), 128);
+  const auto before = odd - order.begin();
+  CAPTURE(before);
+  CHECK(before <= 4);
+  order.erase(odd);
+  CHECK(std::is_sorted(order.begin(), order.end()));
+  lab.check_idle();
+}
+
 TEST_CASE("a write that a call has sent is seen at its home when it comes, and not before", "[link][LNK-05]") {
   SimFixture fixture;
   LinkLab lab(2, params_of(1, 16, 100), TimingMode::fast, false);
