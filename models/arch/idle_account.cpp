@@ -126,6 +126,40 @@ std::vector<IdleKernels::Kernel> IdleKernels::all() const {
   return kernels;
 }
 
+void IdleAhead::add(Cycle now, Cycle when, std::uint32_t sm, bool begins) {
+  first_ = std::min(first_, when);
+  if (when >= now + kReach) {
+    far_.push_back({when, sm, begins});
+    std::push_heap(far_.begin(), far_.end());
+    return;
+  }
+  std::uint32_t index = free_;
+  if (index == kNone) {
+    index = static_cast<std::uint32_t>(changes_.size());
+    changes_.emplace_back();
+  } else {
+    free_ = changes_[index].next;
+  }
+  const auto slot = static_cast<std::size_t>(when % kReach);
+  std::uint64_t& word = some_[slot / 64];
+  const std::uint64_t bit = std::uint64_t{1} << slot % 64;
+  if ((word & bit) == 0) ++near_;
+  word |= bit;
+  changes_[index] = {heads_[slot], sm, begins};
+  heads_[slot] = index;
+}
+
+void IdleAhead::find_first(Cycle from) {
+  first_ = far_.empty() ? kNever : far_.front().when;
+  if (near_ == 0) return;
+  for (Cycle at = from;; at = (at / 64 + 1) * 64) {
+    const std::uint64_t left = some_[at % kReach / 64] >> at % 64;
+    if (left == 0) continue;
+    first_ = std::min(first_, at + bits::lowest(left));
+    return;
+  }
+}
+
 IdleAccount::IdleAccount(Timebase& timebase, Stats& stats, const std::string& prefix, std::uint32_t sms,
                          const Labels& labels)
     : timebase_(timebase),
@@ -152,14 +186,8 @@ void IdleAccount::change(Work work, std::uint64_t number) {
 // Calls come in the order of time, and what they say is of now or later.
 void IdleAccount::note(Cycle when, std::uint32_t sm, bool begins) {
   advance();
-  if (when <= at_) return apply({when, sm, begins});
-  ahead_.push_back({when, sm, begins});
-  std::push_heap(ahead_.begin(), ahead_.end());
-}
-
-void IdleAccount::apply(const Ahead& change) {
-  if (change.begins) return sms_.begins(change.sm);
-  sms_.ends(change.sm);
+  if (when <= at_) return apply(sm, begins);
+  ahead_.add(at_, when, sm, begins);
 }
 
 // The label of a task that a program launched is a name and a number.
@@ -186,12 +214,9 @@ void IdleAccount::waits_for_nothing(std::uint64_t tasks, bool full) {
 }
 
 void IdleAccount::advance_to(Cycle now) {
-  while (!ahead_.empty() && ahead_.front().when <= now) {
-    const Ahead change = ahead_.front();
-    std::pop_heap(ahead_.begin(), ahead_.end());
-    ahead_.pop_back();
-    spend(change.when);
-    apply(change);
+  while (ahead_.first() <= now) {
+    spend(ahead_.first());
+    ahead_.take([this](std::uint32_t sm, bool begins) { apply(sm, begins); });
   }
   spend(now);
 }

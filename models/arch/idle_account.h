@@ -7,14 +7,17 @@
 // from coming.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "common/bits.h"
 #include "common/error.h"
 #include "common/stats.h"
 #include "common/timebase.h"
@@ -173,6 +176,66 @@ class IdleSms {
   std::uint64_t held_ = 0;
 };
 
+// Begins and ends of CTAs that are known ahead, in the order of time. Most are a few hundred cycles away: those lie in
+// a ring of cycles, and the others in a heap.
+class IdleAhead {
+ public:
+  IdleAhead() { heads_.fill(kNone); }
+
+  // When the first of them comes; kNever: there is none.
+  Cycle first() const { return first_; }
+  // `now`: all that comes up to then has been taken; `when` is later.
+  void add(Cycle now, Cycle when, std::uint32_t sm, bool begins);
+  // visit(sm, begins) for each of those that come at first().
+  template <class Visit>
+  void take(Visit&& visit) {
+    const Cycle when = first_;
+    const auto slot = static_cast<std::size_t>(when % kReach);
+    if (near_ > 0 && bits::contains(some_[slot / 64], static_cast<std::uint32_t>(slot % 64))) {
+      some_[slot / 64] &= ~(std::uint64_t{1} << slot % 64);
+      --near_;
+      for (std::uint32_t index = std::exchange(heads_[slot], kNone); index != kNone;) {
+        const Near change = changes_[index];
+        changes_[index].next = std::exchange(free_, index);
+        index = change.next;
+        visit(change.sm, change.begins);
+      }
+    }
+    while (!far_.empty() && far_.front().when == when) {
+      const Far change = far_.front();
+      std::pop_heap(far_.begin(), far_.end());
+      far_.pop_back();
+      visit(change.sm, change.begins);
+    }
+    find_first(when + 1);
+  }
+  void clear() { *this = IdleAhead(); }
+
+ private:
+  static constexpr Cycle kReach = 1024;
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  struct Near {
+    std::uint32_t next = kNone;  // of the same cycle, or of the free ones
+    std::uint32_t sm = 0;
+    bool begins = false;
+  };
+  struct Far {
+    Cycle when = 0;
+    std::uint32_t sm = 0;
+    bool begins = false;
+    bool operator<(const Far& other) const { return when > other.when; }  // the first on top
+  };
+  void find_first(Cycle from);
+
+  Cycle first_ = kNever;
+  std::uint32_t near_ = 0;                         // cycles in the ring in which something comes
+  std::array<std::uint64_t, kReach / 64> some_{};  // bit = such a cycle
+  std::array<std::uint32_t, kReach> heads_{};      // of its changes
+  std::vector<Near> changes_;
+  std::uint32_t free_ = kNone;
+  std::vector<Far> far_;  // a heap
+};
+
 class IdleAccount {
  public:
   // What the blocks before the distributor have in hand.
@@ -227,19 +290,15 @@ class IdleAccount {
   const IdleKernels& kernels() const { return kernels_; }
 
  private:
-  struct Ahead {
-    Cycle when = 0;
-    std::uint32_t sm = 0;
-    bool begins = false;
-    bool operator<(const Ahead& other) const { return when > other.when; }  // the first on top
-  };
-
   void change(Work work, std::uint64_t number);
   void note(Cycle when, std::uint32_t sm, bool begins);
-  void apply(const Ahead& change);
+  void apply(std::uint32_t sm, bool begins) {
+    if (begins) return sms_.begins(sm);
+    sms_.ends(sm);
+  }
   void advance() {
     const Cycle now = timebase_.now();
-    if (now > at_ || (!ahead_.empty() && ahead_.front().when <= now)) advance_to(now);
+    if (now > at_) advance_to(now);
   }
   void advance_to(Cycle now);
   void spend(Cycle until);
@@ -253,7 +312,7 @@ class IdleAccount {
   const Labels& labels_;
   const std::string prefix_;
   IdleSms sms_;
-  std::vector<Ahead> ahead_;
+  IdleAhead ahead_;
   std::array<std::uint64_t, kWorks> works_{};
   std::optional<IdleReason> waits_;
   std::uint64_t table_tasks_ = 0;

@@ -148,9 +148,10 @@ void Crossbar::call(tlm::tlm_generic_payload& payload, protocol::MemoryExtension
   const std::uint32_t gpc = routes_.gpc_of_sm(sm);
   const Cycle departure = std::max(domain_.cycle_after(delay), now());
   const std::uint32_t asked = request_bytes(payload, extension, header_bytes_);
+  const std::uint32_t kernel = extension.kernel;
   const CrossbarCalendars::Request way = calendars_->request(sm, slice, asked, departure);
   request_counters_.cycles.add(way.arrival - departure);
-  count_request(gpc, slice, {extension.subcontext, extension.kernel}, bulk, asked);
+  count_request(gpc, slice, extension.subcontext, bulk, asked);
   if (extension.posted) {
     extension.posted = false;
     accepted(payload, sm, way.at_gpc + routes_.posted_latency());
@@ -160,7 +161,8 @@ void Crossbar::call(tlm::tlm_generic_payload& payload, protocol::MemoryExtension
   slice_out_[slice]->blocking(payload, delay);
   const Cycle begin = std::max(domain_.cycle_after(delay), now());
   const std::uint32_t answered = response_bytes(payload, extension, header_bytes_);
-  count_response(gpc, slice, {extension.subcontext, extension.kernel}, bulk, answered);
+  count_response(gpc, slice, extension.subcontext, bulk, answered);
+  if (counts_kernels(kernels_)) charge(kernel, asked, answered);
   CrossbarMulticast& multicast = responses_.multicast();
   Cycle arrival = 0;
   if (extension.multicast != 0 && multicast.accepts(payload, extension, sm)) {
@@ -175,22 +177,20 @@ void Crossbar::call(tlm::tlm_generic_payload& payload, protocol::MemoryExtension
   delay = domain_.delay_until(arrival);
 }
 
-void Crossbar::count_request(std::uint32_t gpc, std::uint32_t slice, const Asker& asker, bool bulk,
+void Crossbar::count_request(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk,
                              std::uint32_t bytes) {
   const std::size_t there = routes_.partition_of_gpc(gpc) * routes_.partitions() + routes_.partition_of_slice(slice);
   if (bulk) request_counters_.bulk.add(bytes);
-  if (owners_ != nullptr) owners_->of(asker.owner).request_bytes.add(bytes);
-  if (counts_kernels(kernels_)) kernels_->add(asker.kernel, KernelCount::request_bytes, bytes);
+  if (owners_ != nullptr) owners_->of(owner).request_bytes.add(bytes);
   request_bytes_.gpcs[gpc]->add(bytes);
   if (request_bytes_.crossings[there] != nullptr) request_bytes_.crossings[there]->add(bytes);
 }
 
-void Crossbar::count_response(std::uint32_t gpc, std::uint32_t slice, const Asker& asker, bool bulk,
+void Crossbar::count_response(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk,
                               std::uint32_t bytes) {
   const std::size_t back = routes_.partition_of_slice(slice) * routes_.partitions() + routes_.partition_of_gpc(gpc);
   if (bulk) response_counters_.bulk.add(bytes);
-  if (owners_ != nullptr) owners_->of(asker.owner).response_bytes.add(bytes);
-  if (counts_kernels(kernels_)) kernels_->add(asker.kernel, KernelCount::response_bytes, bytes);
+  if (owners_ != nullptr) owners_->of(owner).response_bytes.add(bytes);
   response_bytes_.gpcs[gpc]->add(bytes);
   if (response_bytes_.crossings[back] != nullptr) response_bytes_.crossings[back]->add(bytes);
 }
@@ -218,13 +218,12 @@ void Crossbar::take(LineRead& read, std::uint32_t port) {
   const auto copied = [&] { return read.receivers != 0 && read.bytes != nullptr; };
   if (calendars_ == nullptr) {
     if (owners_ != nullptr) owners_->of(read.subcontext).request_bytes.add(asked);
-    if (counts_kernels(kernels_)) kernels_->add(read.kernel, KernelCount::request_bytes, asked);
     const Cycle way = latency(sm, read.at.slice);
     read.when += way;
     lines.take(read);
     read.when += way;
     if (owners_ != nullptr) owners_->of(read.subcontext).response_bytes.add(answered());
-    if (counts_kernels(kernels_)) kernels_->add(read.kernel, KernelCount::response_bytes, answered());
+    if (counts_kernels(kernels_)) charge(read.kernel, asked, answered());
     if (copied()) responses_.multicast().deliver(read);
     return;
   }
@@ -232,11 +231,12 @@ void Crossbar::take(LineRead& read, std::uint32_t port) {
   const Cycle departure = read.when;
   read.when = calendars_->request(sm, read.at.slice, asked, departure).arrival;
   request_counters_.cycles.add(read.when - departure);
-  count_request(gpc, read.at.slice, {read.subcontext, read.kernel}, bulk, asked);
+  count_request(gpc, read.at.slice, read.subcontext, bulk, asked);
   lines.take(read);
   const Cycle begin = read.when;
   const std::uint32_t bytes = answered();
-  count_response(gpc, read.at.slice, {read.subcontext, read.kernel}, bulk, bytes);
+  count_response(gpc, read.at.slice, read.subcontext, bulk, bytes);
+  if (counts_kernels(kernels_)) charge(read.kernel, asked, bytes);
   if (copied()) {
     const Cycle at_gpc = calendars_->to_gpc(gpc, read.at.slice, bytes, begin);
     read.when = responses_.multicast().deliver(read, sm, at_gpc, bytes, *calendars_);

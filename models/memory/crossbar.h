@@ -78,13 +78,13 @@ class Crossbar : public Block, private CrossbarRequests::Poster, private LineSou
     if (read.at.address == read.physical_address) return;
     read.at = {read.physical_address, routes_.slice_for(port / 2, read.physical_address), LinePlace::kNone};
   }
-  // Whose a request is.
-  struct Asker {
-    std::uint8_t owner = 0;
-    std::uint32_t kernel = 0;
-  };
-  void count_request(std::uint32_t gpc, std::uint32_t slice, const Asker& asker, bool bulk, std::uint32_t bytes);
-  void count_response(std::uint32_t gpc, std::uint32_t slice, const Asker& asker, bool bulk, std::uint32_t bytes);
+  void count_request(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk, std::uint32_t bytes);
+  void count_response(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk, std::uint32_t bytes);
+  // A request of a kernel and its answer, of which both are known.
+  void charge(std::uint32_t kernel, std::uint32_t asked, std::uint32_t answered) {
+    kernels_->add(kernel, KernelCount::request_bytes, asked);
+    kernels_->add(kernel, KernelCount::response_bytes, answered);
+  }
 
   // Of one direction.
   struct LinkBytes {

@@ -122,6 +122,44 @@ json shares_of(const RunOutcome& outcome, std::size_t gpu) {
   return rows;
 }
 
+// What each unit did, those with most bytes first.
+json units_of(const RunOutcome& outcome, std::size_t gpu) {
+  struct Unit {
+    std::string name;  // "gpc0.tmau1"
+    double requests = 0;
+    double bytes = 0;
+  };
+  const std::string instance = outcome.machines->gpus[gpu].instance + ".";
+  const StatSums sums(outcome, gpu);
+  std::vector<Unit> units;
+  for (const auto& [path, statistic] : outcome.stats.items()) {
+    const std::size_t unit = path.find(".tmau");
+    if (unit == std::string::npos || path.compare(0, instance.size(), instance) != 0) continue;
+    const std::size_t end = path.find('.', unit + 1);
+    const std::string name = path.substr(instance.size(), end - instance.size());
+    if (units.empty() || units.back().name != name) units.push_back({name, 0, 0});  // they are sorted
+    if (path.compare(end, 10, ".requests.") == 0) units.back().requests += statistic["value"].get<double>();
+    if (path.compare(end, 6, ".bytes") == 0) units.back().bytes += statistic["value"].get<double>();
+  }
+  units.erase(std::remove_if(units.begin(), units.end(), [](const Unit& unit) { return unit.requests == 0; }),
+              units.end());
+  std::stable_sort(units.begin(), units.end(), [](const Unit& a, const Unit& b) { return a.bytes > b.bytes; });
+  json rows = json::array();
+  for (std::size_t i = 0; i < std::min(units.size(), kBulkUnits); ++i) {
+    const auto value = [&](const char* name) { return sums.one(units[i].name + "." + name); };
+    rows.push_back({{"unit", units[i].name},
+                    {"requests", units[i].requests},
+                    {"lines", value("lines")},
+                    {"bytes_in", value("bytes_in")},
+                    {"bytes_out", value("bytes_out")},
+                    {"generator_cycles", value("stage.generator")},
+                    {"queue_cycles", value("stage.queue")},
+                    {"outstanding_cycles", value("wait.outstanding")},
+                    {"crossbar_cycles", value("wait.crossbar")}});
+  }
+  return {{"rows", std::move(rows)}, {"left_out", units.size() - std::min(units.size(), kBulkUnits)}};
+}
+
 }  // namespace
 
 json bulk_stats_of(const workload::Workload& workload, const replay::JobResult& job) {
@@ -172,6 +210,7 @@ json bulk_of(const RunOutcome& outcome, std::size_t gpu) {
   return {{"kinds", kinds_of(outcome, map, outcome.machines->gpus[gpu].instance)},
           {"tensors", std::move(tensors)},
           {"left_out", rows.size() - std::min(rows.size(), kBulkRows)},
+          {"units", units_of(outcome, gpu)},
           {"shares", shares_of(outcome, gpu)}};
 }
 

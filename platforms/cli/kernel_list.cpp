@@ -4,7 +4,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -138,8 +137,6 @@ class KernelFile {
   void write_operations(std::size_t gpu);
   // That programs have launched.
   void write_launched(std::size_t gpu);
-  // Launches that share a row, and what no other row has.
-  void write_rest(std::size_t gpu);
   // Throws InputError if something could not be written.
   void close();
 
@@ -148,9 +145,8 @@ class KernelFile {
   std::back_insert_iterator<fmt::memory_buffer> out() { return std::back_inserter(text_); }
   void write_shape(const arch::Dim3& grid, const arch::KernelShape* kernel);
   void write_occupancy(std::size_t gpu, const arch::KernelShape& kernel);
-  // `ns`: of the kernel; 0: of none, and then there are sums alone. `use`: null: nobody has counted it.
+  // `ns`: of the kernel. `use`: null: nobody has counted it.
   void write_use(std::size_t gpu, const KernelUse* use, double ns);
-  void write_sum(std::size_t gpu, const char* kind, const std::string& name, const KernelUse& use);
   void end_row();
   void flush();
 
@@ -158,9 +154,7 @@ class KernelFile {
   const std::string& path_;
   std::ofstream file_;
   fmt::memory_buffer text_;
-  std::vector<KernelUses> uses_;              // by GPU
-  std::set<std::size_t> written_operations_;  // of the current one, with a row
-  std::set<std::uint32_t> written_tasks_;
+  std::vector<KernelUses> uses_;  // by GPU
 };
 
 void KernelFile::flush() {
@@ -217,32 +211,7 @@ void KernelFile::write_use(std::size_t gpu, const KernelUse* use, double ns) {
   fmt::format_to(out(), ",{}", stalls);
 }
 
-// All columns in front of what was used are empty but those of its name.
-void KernelFile::write_sum(std::size_t gpu, const char* kind, const std::string& name, const KernelUse& use) {
-  constexpr std::size_t kEmpty = 23;
-  fmt::format_to(out(), "{},,{},{}", outcome_.machines->gpus[gpu].instance, kind, replay::csv_field(name));
-  for (std::size_t i = 0; i < kEmpty; ++i) fmt::format_to(out(), ",");
-  write_use(gpu, &use, 0);
-  end_row();
-}
-
-void KernelFile::write_rest(std::size_t gpu) {
-  const KernelUses& uses = uses_.at(gpu);
-  if (!uses.counted()) return;
-  for (const auto& [name, use] : uses.by_name()) write_sum(gpu, "sum", name, use);
-  KernelUse rest = uses.nobody();
-  for (const auto& [operation, use] : uses.operations()) {
-    if (written_operations_.count(operation) == 0) rest.add(use.counts, use.stalls);
-  }
-  for (const auto& [task, use] : uses.tasks()) {
-    if (written_tasks_.count(task) == 0) rest.add(use.counts, use.stalls);
-  }
-  write_sum(gpu, "rest", "", rest);
-}
-
 void KernelFile::write_operations(std::size_t gpu) {
-  written_operations_.clear();
-  written_tasks_.clear();
   const workload::Workload& workload = *outcome_.workloads[gpu];
   const replay::JobResult& job = outcome_.result.jobs[gpu];
   const std::vector<double> ready = ready_times(outcome_, gpu);
@@ -286,7 +255,6 @@ void KernelFile::write_operations(std::size_t gpu) {
       fmt::format_to(out(), ",,,");
     }
     write_use(gpu, kernel ? uses_.at(gpu).of_operation(i) : nullptr, r.end - r.start);
-    written_operations_.insert(i);
     end_row();
   }
 }
@@ -313,7 +281,6 @@ void KernelFile::write_launched(std::size_t gpu) {
     if (task.parent) fmt::format_to(out(), "{}", job.operation_of(*task.parent));
     fmt::format_to(out(), ",{}", task.key->depth);
     write_use(gpu, uses_.at(gpu).of_task(task.task), ns(task.end) - ns(start));
-    written_tasks_.insert(task.task);
     end_row();
   }
 }
@@ -325,7 +292,6 @@ void write_kernels(const RunOutcome& outcome, const std::string& path) {
   for (std::size_t gpu = 0; gpu < outcome.result.jobs.size(); ++gpu) {
     file.write_operations(gpu);
     file.write_launched(gpu);
-    file.write_rest(gpu);
   }
   file.close();
 }

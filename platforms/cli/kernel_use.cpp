@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -182,7 +183,7 @@ KernelUses::KernelUses(const RunOutcome& outcome, std::size_t gpu) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const KernelAccount::Row& row = rows[i];
     if (i == KernelAccount::kNobody) {
-      nobody_.add(row.counts, row.stalls);
+      rest_.add(row.counts, row.stalls);
     } else if (!row.name.empty()) {
       by_name_[row.name].add(row.counts, row.stalls);
     } else if (of_program(row.operation)) {
@@ -191,6 +192,44 @@ KernelUses::KernelUses(const RunOutcome& outcome, std::size_t gpu) {
       operations_[job.operation_of(row.operation)].add(row.counts, row.stalls);
     }
   }
+  const auto is_listed = [&job](std::size_t operation) {
+    return operation < job.results.size() && job.results[operation].done;
+  };
+  for (auto at = operations_.begin(); at != operations_.end();) {
+    if (!is_listed(at->first)) rest_.add(at->second.counts, at->second.stalls);
+    at = is_listed(at->first) ? std::next(at) : operations_.erase(at);
+  }
+  std::set<std::uint32_t> listed;
+  for (const LaunchedKernels::Task& task : job.observation->launched.tasks()) listed.insert(task.task);
+  for (auto at = tasks_.begin(); at != tasks_.end();) {
+    const bool stays = listed.count(at->first) > 0;
+    if (!stays) rest_.add(at->second.counts, at->second.stalls);
+    at = stays ? std::next(at) : tasks_.erase(at);
+  }
+}
+
+json use_stats_of(const RunOutcome& outcome, std::size_t gpu) {
+  const KernelUses uses(outcome, gpu);
+  if (!uses.counted()) return nullptr;
+  const auto counts_of = [](const KernelUse& use) {
+    json counts = json::object();
+    for (const KernelCountRow& row : kKernelCountRows)
+      counts[row.key] = use.counts[static_cast<std::size_t>(row.count)];
+    json stalls = json::object();
+    for (const WarpStallRow& row : kWarpStallRows) {
+      const std::uint64_t cycles = use.stalls[static_cast<std::size_t>(row.why)];
+      if (cycles > 0) stalls[row.key] = cycles;
+    }
+    counts["stalls"] = std::move(stalls);
+    return counts;
+  };
+  json sums = json::array();
+  for (const auto& [name, use] : uses.by_name()) {
+    json row = counts_of(use);
+    row["kernel"] = name;
+    sums.push_back(std::move(row));
+  }
+  return {{"rest", counts_of(uses.rest())}, {"sums", std::move(sums)}};
 }
 
 void write_stalls(const RunOutcome& outcome, const std::string& path) {
@@ -353,7 +392,7 @@ json kernel_use_of(const RunOutcome& outcome, std::size_t gpu) {
     return a["warp_cycles"].get<std::uint64_t>() > b["warp_cycles"].get<std::uint64_t>();
   });
   if (programs.size() > kStallRows) programs.resize(kStallRows);
-  const KernelUse& nobody = uses.nobody();
+  const KernelUse& nobody = uses.rest();
   return {{"threshold_percent", kLimitPercent},
           {"rows", rows},
           {"left_out", named.size() - rows.size()},

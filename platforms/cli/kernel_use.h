@@ -84,11 +84,8 @@ class KernelUses {
   const KernelUse* of_task(std::uint32_t task) const { return find(tasks_, task); }
   // Of launches beyond those that have rows of their own, by kernel.
   const std::map<std::string, KernelUse>& by_name() const { return by_name_; }
-  // What is nobody's.
-  const KernelUse& nobody() const { return nobody_; }
-  // All tasks that programs have launched, by task.
-  const std::map<std::uint32_t, KernelUse>& tasks() const { return tasks_; }
-  const std::map<std::size_t, KernelUse>& operations() const { return operations_; }
+  // What is nobody's, and of kernels that kernels.csv does not list, as they have not ended.
+  const KernelUse& rest() const { return rest_; }
 
  private:
   template <class Map, class Key>
@@ -101,8 +98,12 @@ class KernelUses {
   std::map<std::size_t, KernelUse> operations_;
   std::map<std::uint32_t, KernelUse> tasks_;
   std::map<std::string, KernelUse> by_name_;
-  KernelUse nobody_;
+  KernelUse rest_;
 };
+
+// The part `use` of a GPU in stats.json (docs/statistics.md): what kernels.csv has of no launch. Null if nobody has
+// counted.
+nlohmann::json use_stats_of(const RunOutcome& outcome, std::size_t gpu);
 
 // stalls.csv: what the warps of each program have waited for at which of its lines, in the order of the program. Throws
 // InputError if it cannot be written.

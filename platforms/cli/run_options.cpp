@@ -96,7 +96,7 @@ po::options_description run_options() {
       "write every CTA, where and when it ran, to ctas.csv among the results; ctas.csv.gz where that is large")(
       "kernel-counters", po::value<std::string>()->value_name("on|off"),
       "count what each kernel uses of the machine, and what its warps wait for at which line: columns of kernels.csv, "
-      "stalls.csv and parts of the page (default); off: a simulation takes some percent less time")(
+      "stalls.csv and parts of the page (default)")(
       "bits", "print the structures of the launch hardware in bits, and how often they were accessed; also bits.json")(
       "out", po::value<std::string>()->value_name("DIR"), "where results go; default heddle-out/NAME")(
       "dump-config", po::value<std::string>()->value_name("FILE"),

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "cli/demand_report.h"
+#include "cli/kernel_use.h"
 #include "cli/results_folder.h"
 #include "common/error.h"
 #include "scenario/memory_region.h"
@@ -292,6 +293,8 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
     if (!launched.is_null()) document["gpus"].back()["launched"] = std::move(launched);
     nlohmann::json idle = idle_stats_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
     if (!idle.is_null()) document["gpus"].back()["idle"] = std::move(idle);
+    nlohmann::json use = use_stats_of(outcome, i);
+    if (!use.is_null()) document["gpus"].back()["use"] = std::move(use);
   }
   document["faults"] = nlohmann::json::array();
   for (const Fault& fault : outcome.faults) {

@@ -184,6 +184,7 @@ std::string power_text(const RunOutcome& outcome, std::size_t gpu);
 // without such requests.
 nlohmann::json bulk_stats_of(const workload::Workload& workload, const replay::JobResult& job);
 constexpr std::size_t kBulkRows = 100;  // on the page
+constexpr std::size_t kBulkUnits = 24;  // the same, of those with most bytes
 nlohmann::json bulk_of(const RunOutcome& outcome, std::size_t gpu);
 
 // Kernels of each subcontext, where one beside subcontext 0 has some: statistics below "<instance>.subcontext<n>"

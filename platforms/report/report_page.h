@@ -66,9 +66,11 @@ namespace heddle::report {
 //                     us: time in which kernels with programs ran; levels from the SMs outwards
 //     bulk            {kinds: [{kind, requests, wrong, bytes, mean_cycles, p95_cycles, longest_cycles}],
 //                     tensors: [{name, kind, requests, wrong, bytes, fetched, used_percent, mean_cycles,
-//                     longest_cycles, descriptor_cycles}], left_out, shares: [{label, share_percent, busy_percent,
-//                     note}]} requests to tensor memory access units; wrong: of these; used: of the bytes fetched from
-//                     memory; share: what such requests took of all that went there; busy: all that, of what could have
+//                     longest_cycles, descriptor_cycles}], left_out, units: {rows: [{unit, requests, lines, bytes_in,
+//                     bytes_out, generator_cycles, queue_cycles, outstanding_cycles, crossbar_cycles}], left_out},
+//                     shares: [{label, share_percent, busy_percent, note}]} requests to tensor memory access units;
+//                     wrong: of these; used: of the bytes fetched from memory; share: what such requests took of all
+//                     that went there; busy: all that, of what could have
 //     processes       {rows: [{subcontext, shared, kernels, open, mean_us, p50_us, p99_us, ctas, ctas_per_us, busy_us,
 //                     sm_percent, tpcs_mean, tpcs_most, credits_left, contested_us, progress_percent, waiting,
 //                     waits: [{reason, us, cause}], l2_hit_percent, bytes: [[bytes, share_percent] of L2, requests and

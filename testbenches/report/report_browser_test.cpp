@@ -37,6 +37,7 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
                                     "Kernels by time",
                                     "Recorded against modelled duration",
                                     "Launch latency",
+                                    "Streams",
                                     "Kernels launched by programs",
                                     "All kernels",
                                     "Summary",
@@ -89,6 +90,7 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
   CHECK_THAT(dom, Contains("1 kernel without tensor operations or without bytes of device memory has no mark"));
   CHECK_THAT(dom, Contains("<code>load x (line 12)</code>") && Contains("memory 75.0&nbsp;%, bulk queue 25.0&nbsp;%") &&
                       Contains("6 more steps in stalls.csv"));
+  CHECK_THAT(dom, Contains(">gpc3.tmau1<") && Contains("76&nbsp;KiB") && Contains("2 more units with fewer bytes"));
   // Five plots and their scale of colours; a roofline; three of clusters, a matrix and its scale.
   CHECK(count_of(dom, "<canvas") == 12);
 }

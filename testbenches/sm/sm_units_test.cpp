@@ -189,7 +189,7 @@ TEST_CASE("a chain of instructions takes the unit's interval, and its result the
   REQUIRE(units.others.issued.size() == 1);
   // The second waits for the last of the first, and the exit issues in the cycle behind it.
   CHECK(units.others.issued[0].first == (kCount - 1) * interval + fp64.latency + 1);
-  CHECK(units.stats.stall_scoreboard.value() == fp64.latency - 1);
+  CHECK(units.stats.stall_scoreboard.cycles.value() == fp64.latency - 1);
 }
 
 TEST_CASE("warps that arrive at a barrier one after another go on together", "[sm][SM-03]") {

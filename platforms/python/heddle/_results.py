@@ -15,7 +15,7 @@ from ._tables import Table
 # Options that are arguments of run() themselves, or after which nothing is simulated.
 _NO_OPTIONS = ("dump-config", "help", "gpu", "set", "let", "out", "limit", "check")
 # Columns of tables that are names, though they may be written as numbers.
-_NAMES = ("gpu", "kind", "name", "kernel", "stream", "grid", "block", "ended")
+_NAMES = ("gpu", "kind", "name", "kernel", "stream", "grid", "block", "ended", "step", "reason", "stalls")
 _PAGE = re.compile(r"^page: (.*)$", re.MULTILINE)
 
 
@@ -118,6 +118,11 @@ class Run:
     def kernels(self):
         """A table of kernels, copies and fills: kernels.csv (docs/statistics.md)."""
         return self._csv("kernels.csv", "the run has left none")
+
+    @functools.cached_property
+    def stalls(self):
+        """A table of what warps waited for, by step of their program: stalls.csv (docs/statistics.md)."""
+        return self._csv("stalls.csv", 'the run has counted none: it had kernel_counters="off"')
 
     @functools.cached_property
     def ctas(self):

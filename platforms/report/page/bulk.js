@@ -18,6 +18,12 @@
       h("td", { class: "number" }, heddle.isNumber(row.used_percent) ? heddle.percent(row.used_percent) : ""),
       number(row.mean_cycles, 4), number(row.longest_cycles, 6), number(row.descriptor_cycles, 4))), [2, 3, 4, 5, 6, 7, 8]);
 
+  heddle.bulkUnits = (rows, table) => table(["Unit", "Requests", "Lines", "Read", "Written", "Generating", "Queue in use", "Waits: answers", "Waits: crossbar"],
+    rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row.unit), number(row.requests, 12), number(row.lines, 12),
+      h("td", { class: "number" }, heddle.bytes(row.bytes_in)), h("td", { class: "number" }, heddle.bytes(row.bytes_out)),
+      number(row.generator_cycles, 12), number(row.queue_cycles, 12), number(row.outstanding_cycles, 12), number(row.crossbar_cycles, 12))),
+    [1, 2, 3, 4, 5, 6, 7, 8]);
+
   // What bounds the kernels, if anything does.
   heddle.busiest = (rows) => {
     const [first, second] = rows.filter((row) => heddle.isNumber(row.busy_percent)).sort((a, b) => b.busy_percent - a.busy_percent);

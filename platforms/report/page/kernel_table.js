@@ -96,6 +96,40 @@
     return { element, filter };
   };
 
+  // What each stream did: its kernels and copies, how long they took, and how long kernels waited from their submission on.
+  heddle.streamTable = function (gpu, table) {
+    const streams = new Map();
+    const of = (item) => {
+      const name = String(item.stream ?? "");
+      if (!streams.has(name)) streams.set(name, { name, kernels: 0, us: 0, wait: 0, copies: 0, copied: 0, from: Infinity, to: 0 });
+      const stream = streams.get(name);
+      stream.from = Math.min(stream.from, item.start_us);
+      stream.to = Math.max(stream.to, item.start_us + item.us);
+      return stream;
+    };
+    for (const kernel of heddle.list(gpu.kernels)) {
+      const stream = of(kernel);
+      ++stream.kernels;
+      stream.us += kernel.us;
+      stream.wait += kernel.wait_us || 0;
+    }
+    for (const copy of heddle.list(gpu.copies)) {
+      const stream = of(copy);
+      ++stream.copies;
+      stream.copied += copy.us;
+    }
+    if (streams.size < 2) return null;
+    const rows = [...streams.values()].sort((a, b) => b.us + b.copied - a.us - a.copied);
+    const shown = rows.slice(0, 50);
+    const time = (value, some) => h("td", { class: "number" }, some ? heddle.time(value) : "");
+    const count = (value) => h("td", { class: "number" }, value ? heddle.number(value, 12) : "");
+    return [table(["Stream", "Kernels", "Time", "Mean wait", "Copies", "Time", "Busy"], shown.map((row) => h("tr", {},
+      h("th", { scope: "row" }, row.name || "(no name)"), count(row.kernels), time(row.us, row.kernels), time(row.wait / row.kernels, row.kernels),
+      count(row.copies), time(row.copied, row.copies),
+      h("td", { class: "number" }, heddle.percent(Math.min(100, (100 * (row.us + row.copied)) / Math.max(row.to - row.from, 1e-9))))))
+    , [1, 2, 3, 4, 5, 6]), rows.length > shown.length ? h("p", { class: "after" }, `${heddle.count(rows.length - shown.length, "more stream")} of less time.`) : null].filter(Boolean);
+  };
+
   // Kernels that programs launched, by name, parent and depth.
   heddle.launchedTable = (rows, table) => table(["Kernel", "Launched by", "Depth", "Tasks", "Wait", "CTAs", "Descendants", "False dependencies",
     "CTAs saved"], rows.map((row) => {

@@ -259,6 +259,11 @@
       box.append(heddle.bulkKinds(heddle.list(data.kinds), table));
       if (tensors.length) box.append(h("h4", {}, "By tensor"), heddle.bulkTensors(tensors, table));
       if (data.left_out > 0) box.append(h("p", { class: "after" }, `${data.left_out} more rows are in stats.json.`));
+      const units = data.units || {};
+      if (heddle.list(units.rows).length) {
+        box.append(h("h4", {}, "By unit, in cycles of the unit"), heddle.bulkUnits(units.rows, table));
+        if (units.left_out > 0) box.append(h("p", { class: "after" }, `${heddle.count(units.left_out, "more unit")} with fewer bytes.`));
+      }
       if (shares.length) box.append(h("h4", {}, "What they took of the machine"), heddle.busiest(shares), heddle.bulkShares(shares, table));
     });
   }
@@ -401,6 +406,11 @@
     if (latency && heddle.list(latency.counts).length && heddle.list(latency.edges).length)
       card(lower, { id: `${key}-latency`, title: "Launch latency", wide: !comparable, navText: link("Launch latency"),
         lead: latency.what ? `The time ${latency.what}.` : null }, (box) => heddle.latencyPlot(holder(box, "latency"), latency));
+    const streams = gpu.kernels_left_out > 0 || gpu.copies_left_out > 0 ? null : heddle.streamTable(gpu, table);
+    if (streams)
+      card(lower, { id: `${key}-streams`, title: "Streams", navText: link("Streams"),
+        lead: "What each stream did. Waits are those of kernels from their submission to their first CTA; busy is the time of its operations, of that from its "
+          + "first start to its last end." }, (box) => box.append(...streams));
     launched(section, key, gpu, link("Launched kernels"));
     if (kernels.length)
       card(section, { id: `${key}-kernels`, title: gpu.kernels_left_out > 0 ? "Longest launches" : "All kernels", navText: link("All kernels"),
