@@ -87,7 +87,7 @@ void ClusterSession::begin(const SessionRequest& request) {
   unit_homes_.clear();
   homes_.clear();
   placed_ = 0;
-  queries_ = cancelled_ = 0;
+  effort_ = {};
   ties_.begin(request.tie);
   orders_.begin();
   arenas_ = request.ugpu_cgas > 0 ? &ugpus_ : &whole_;
@@ -104,7 +104,7 @@ const std::vector<Command>& ClusterSession::step() {
   ugpu_levels_ = 0;
   if (over_) return orders_.commands();
   if (request_.single ? place_single() : place_units()) {
-    ++queries_;
+    ++effort_.queries;
   } else {
     over_ = true;
     give_back_all();
@@ -305,12 +305,15 @@ void ClusterSession::choose(const std::vector<std::uint32_t>& priority, std::uin
   HEDDLE_CHECK(chosen_.size() <= cgas, "a domain policy has chosen more domains than there are CGAs");
   HEDDLE_CHECK(valid == 0 || !chosen_.empty(), "a domain policy has chosen none of the domains that have room");
   if (ties && chosen_.size() == cgas) ties_.note(answers_, chosen_);
+  std::uint32_t fastest = 0;
+  for (const DomainAnswer& answer : answers_) fastest = std::max(fastest, answer.valid ? answer.speed : 0);
   for (const std::uint32_t domain : chosen_) {
     HEDDLE_CHECK(domain < answers_.size() && answers_[domain].valid,
                  "a domain policy has chosen a domain without room, or one twice");
+    effort_.slower += answers_[domain].speed < fastest ? 1 : 0;
     answers_[domain].valid = false;
   }
-  cancelled_ += valid - static_cast<std::uint32_t>(chosen_.size());
+  effort_.cancelled += valid - static_cast<std::uint32_t>(chosen_.size());
 }
 
 }  // namespace heddle::cwd

@@ -113,14 +113,16 @@ class ClusterSession {
   // Grows with every unit that has found places for all its GPC_CGAs; never a part of one. Once the session is over:
   // all of `units`, or fewer.
   const std::vector<Home>& homes() const { return homes_; }
-  std::uint64_t placed() const { return placed_; }    // units
-  std::uint32_t queries() const { return queries_; }  // steps with a query
+  std::uint64_t placed() const { return placed_; }           // units
+  std::uint32_t queries() const { return effort_.queries; }  // steps with a query
   // Levels of the tree that compares answers: of all GPCs or, in parallel, of those of each uGPU (CWD-13). And of the
   // trees in which the last step compared uGPUs, or added up what pass I had counted in them.
   std::uint32_t gpc_levels() const;
   std::uint32_t ugpu_levels() const { return ugpu_levels_; }
   // Valid answers that were not accepted, over all steps: another domain was faster, or CGAs had run out (CWD-13).
-  std::uint32_t cancelled() const { return cancelled_; }
+  std::uint32_t cancelled() const { return effort_.cancelled; }
+  // Choices of a domain while another one that had room had more speed: where the policy `fastest` chooses otherwise.
+  std::uint32_t slower() const { return effort_.slower; }
   // The tie in which the session's units ran out, if one was cut off (CWD-13).
   const std::optional<protocol::CutTie>& cut_tie() const { return ties_.noted(); }
 
@@ -176,9 +178,13 @@ class ClusterSession {
   std::vector<Home> unit_homes_;
   std::vector<Home> homes_;
   std::uint64_t placed_ = 0;
-  std::uint32_t queries_ = 0;
   std::uint32_t ugpu_levels_ = 0;
-  std::uint32_t cancelled_ = 0;
+  struct Effort {
+    std::uint32_t queries = 0;
+    std::uint32_t cancelled = 0;
+    std::uint32_t slower = 0;
+  };
+  Effort effort_;
   CutTies ties_;
   std::vector<DomainAnswer> answers_;
   std::vector<std::uint32_t> chosen_;

@@ -168,6 +168,7 @@ void Gpu2GpcUnit::step() {
   session_.reset();
   stats_.query_steps.add(core_.queries());
   stats_.cancelled.add(core_.cancelled());
+  stats_.slower_choices.add(core_.slower());
   stats_.session_cycles.add(decided - begin_);
   end_out.send_at(decided, {session, core_.placed(), static_cast<std::uint32_t>(core_.homes().size()), core_.queries(),
                             core_.cut_tie()});

@@ -86,6 +86,9 @@ class Gpu2GpcUnit : public Block {
     Counter& sessions = counter("sessions", "sessions", "sessions of grids of CGAs");
     Counter& query_steps = counter("query_steps", "steps", "steps in which GPCs were asked, all in parallel");
     Counter& cancelled = counter("cancelled", "queries", "valid answers whose reservation was given back");
+    Counter& slower_choices = counter("slower_choices", "choices",
+                                      "choices of a domain while another one that had room had more speed: where the "
+                                      "policy fastest chooses otherwise");
     Histogram& session_cycles = histogram("session_cycles", "cycles", "from a session's begin to its last decision");
   };
 

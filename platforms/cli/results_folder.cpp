@@ -22,9 +22,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 14> kResults{
-    "stats.json",       "report.html",      "host.json",   "config.yaml", "ctas.csv",    "ctas.csv.gz", "bits.json",
-    "timeline.json.gz", "timeline.pftrace", "packets.csv", "demands.csv", "kernels.csv", "ranges.csv",  "stalls.csv"};
+constexpr std::array<std::string_view, 15> kResults{
+    "stats.json",  "report.html", "host.json",        "config.yaml",      "ctas.csv",
+    "ctas.csv.gz", "bits.json",   "timeline.json.gz", "timeline.pftrace", "packets.csv",
+    "demands.csv", "kernels.csv", "ranges.csv",       "stalls.csv",       "waves.vcd"};
 
 // What host.json of an earlier run tells; null: there is none, or it is damaged.
 nlohmann::json told_by(const fs::path& folder) {

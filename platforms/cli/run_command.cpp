@@ -17,6 +17,7 @@
 #include "cli/kernel_list.h"
 #include "cli/kernel_use.h"
 #include "cli/run_outcome.h"
+#include "cli/run_parts.h"
 #include "common/timeline.h"
 #include "import/counter_table.h"
 #include "replay/cta_dump.h"
@@ -30,6 +31,7 @@ using replay::SimulationResult;
 namespace {
 
 constexpr std::uint32_t kProgramLanes = 32;  // of a warp
+constexpr int kSignalled = 128;              // and the signal: as a shell has it
 constexpr double kFirstLine = 30;            // s: shorter simulations need none
 
 // How far a simulation is: a line on a terminal that changes; a line now and then where nobody looks at once.
@@ -432,7 +434,6 @@ void write_bits(const RunOutcome& outcome, const std::string& path) {
 }
 
 int status_of(const RunOutcome& outcome, int signal) {
-  constexpr int kSignalled = 128;  // as a shell has it
   if (signal != 0) return kSignalled + signal;
   if (outcome.result.partial) return kPartial;
   if (!outcome.result.progress) {
@@ -451,6 +452,17 @@ int status_of(const RunOutcome& outcome, int signal) {
     if (!e.ok) return kExpectationFailed;
   }
   return kSuccess;
+}
+
+// Of a simulation beside the one whose results are written.
+int tell_unfinished(const SimulationResult& result, const char* where, int signal) {
+  if (result.partial) {
+    std::cerr << fmt::format("heddle: partial: {}, stopped {}: there are no results\n", where, result.stopped);
+    return signal != 0 ? kSignalled + signal : kPartial;
+  }
+  std::cerr << fmt::format("heddle: no progress {}: {}; the chain of waits:\n", where, result.stopped);
+  for (const std::string& wait : told(result.waits)) std::cerr << "  " << wait << '\n';
+  return kNoProgress;
 }
 
 }  // namespace
@@ -479,6 +491,7 @@ int run_command(const std::vector<std::string>& arguments) {
     return kSuccess;
   }
 
+  RunParts parts(options, inputs, !packets && submit_by(inputs, options) == workload::SubmitBy::streams);
   RunOutcome outcome;
   outcome.options = &options;
   outcome.inputs = &inputs;
@@ -501,7 +514,7 @@ int run_command(const std::vector<std::string>& arguments) {
   for (const replay::Job& job : jobs) outcome.workloads.push_back(job.workload);
   replay::check_jobs(jobs, machines.links.topology != link::Topology::none,
                      inputs.scenario ? inputs.scenario->kernel_places : replay::KernelPlaces{});
-  std::vector<replay::CtaDump> ctas(options.dump_ctas ? jobs.size() : 0);
+  std::vector<replay::CtaDump> ctas(options.dump_ctas || options.waves ? jobs.size() : 0);
   for (std::size_t i = 0; i < ctas.size(); ++i) jobs[i].ctas = &ctas[i];
   for (replay::Job& job : jobs) job.counts_kernels = options.kernel_counters;
   if (inputs.scenario) {
@@ -539,6 +552,9 @@ int run_command(const std::vector<std::string>& arguments) {
   };
   simulation.wall_begin = std::chrono::steady_clock::now();
   const std::optional<Baselines> baselines = simulate_baselines(outcome, fitted, simulation);
+  if (const auto start = parts.run_before(jobs, simulation)) {
+    return tell_unfinished(*start, "before the region", interruption.number());
+  }
   std::optional<Timeline> timeline;
   const std::string timeline_file =
       folder.file(options.timeline == TimelineFormat::json ? "timeline.json.gz" : "timeline.pftrace");
@@ -547,7 +563,11 @@ int run_command(const std::vector<std::string>& arguments) {
     timeline.emplace(machines.run.timeline_events, options.timeline_filter);
     simulation.timeline = &*timeline;
   }
+  parts.prepare(jobs, simulation, folder.path());
   outcome.result = simulate_shown(jobs, simulation, inputs.name, options.quiet);
+  if (const auto rest = parts.run_behind(jobs, simulation, outcome.result)) {
+    return tell_unfinished(*rest, "behind the region", interruption.number());
+  }
   if (baselines && baselines->stopped && outcome.complete()) {
     outcome.result.partial = true;
     outcome.result.stopped = "while the recorded machine was simulated, " + *baselines->stopped;
@@ -564,6 +584,7 @@ int run_command(const std::vector<std::string>& arguments) {
   if (outcome.complete()) measure_figures(outcome);
   if (outcome.complete() || (!outcome.result.partial && outcome.wants_no_progress())) check_expectations(outcome);
   collect_warnings(outcome, fitted, timeline ? &*timeline : nullptr);
+  parts.tell(outcome);
 
   write_text(machines.config, folder.file("config.yaml"));
   write_stats(outcome, folder.file("stats.json"));
@@ -573,11 +594,16 @@ int run_command(const std::vector<std::string>& arguments) {
   write_regions(outcome, folder.path().string());
   if (packets) write_packets(outcome, folder.file("packets.csv"));
   if (options.dump_ctas) write_ctas(ctas, outcome, folder);
+  if (options.waves) write_waves(ctas, outcome, options.timeline_filter, folder.file("waves.vcd"));
   if (!outcome.demands.empty()) write_demands(outcome, folder.file("demands.csv"));
   if (options.bits) write_bits(outcome, folder.file("bits.json"));
   report::write_report(folder.file("report.html"), report_data(outcome));
   write_host(outcome, folder, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   print_outcome(outcome, folder);
+  if (outcome.result.partial && !parts.kept().empty()) {
+    std::cerr << fmt::format("heddle: checkpoint behind {}: --resume {} goes on from there\n", parts.kept(),
+                             folder.path().string());
+  }
   if (options.bits && !options.quiet) print_bits(outcome);
   if (outcome.unknown_statistic) throw *outcome.unknown_statistic;
   return status_of(outcome, outcome.result.partial ? interruption.number() : 0);

@@ -81,9 +81,9 @@ po::options_description run_options() {
       "their way at once, without queues; lt: only work takes time, and memory what it takes where nothing else is "
       "under way")("seed", po::value<std::string>()->value_name("N"),
                    "of everything random; default: the scenario's, or 1")(
-      "trace", po::value<std::string>()->value_name("perfetto|json"),
+      "trace", po::value<std::string>()->value_name("perfetto|json|vcd"),
       "write a timeline: timeline.pftrace for ui.perfetto.dev, or timeline.json.gz, the trace event format that other "
-      "viewers open as well")(
+      "viewers open as well; or waves.vcd, some numbers over time for viewers of waves. perfetto,vcd writes both")(
       "trace-time", po::value<std::string>()->value_name("FROM..TO"),
       "only what lies at least partly in that part of the run (1.5ms..1.6ms; either may be left "
       "out): its details are then as fine as the whole run's cannot be")(
@@ -92,6 +92,16 @@ po::options_description run_options() {
       "whole; can be repeated")(
       "trace-kernels", po::value<std::vector<std::string>>()->value_name("PATTERN"),
       "the same of kernels' names: of CTAs, clusters and launch sessions only those; can be repeated")(
+      "from", po::value<std::string>()->value_name("KERNEL[#N]|TIME"),
+      "region of interest: only what is submitted from that operation (the first of that name, or the N-th), or from "
+      "that time on, is simulated in full; of a scenario, what stands before is carried out in the timing lt, so that "
+      "memory is right")("to", po::value<std::string>()->value_name("KERNEL[#N]|TIME"),
+                         "end of the region: with that operation (the last of that name, or the N-th), or before that "
+                         "time")(
+      "checkpoint", po::value<std::string>()->value_name("N"),
+      "after every N operations the host waits until all have ended, and what has been done so far and what memory "
+      "holds goes to DIR/checkpoint")("resume", po::value<std::string>()->value_name("DIR"),
+                                      "go on from the checkpoint in that folder of results")(
       "dump", po::value<std::string>()->value_name("ctas"),
       "write every CTA, where and when it ran, to ctas.csv among the results; ctas.csv.gz where that is large")(
       "kernel-counters", po::value<std::string>()->value_name("on|off"),
@@ -238,10 +248,25 @@ Picoseconds time_of(const CommandLine& line, const std::string& given, const std
 }
 
 void read_timeline_options(const CommandLine& line, RunOptions& options) {
-  options.timeline =
-      line.choice<TimelineFormat>("trace", {{"perfetto", TimelineFormat::perfetto}, {"json", TimelineFormat::json}});
-  for (const char* option : {"trace-time", "trace-units", "trace-kernels"}) {
-    if (line.has(option) && !options.timeline) {
+  std::istringstream formats(line.text("trace").value_or(""));
+  for (std::string format; std::getline(formats, format, ',');) {
+    if (format == "vcd" && !options.waves) {
+      options.waves = true;
+    } else if ((format == "perfetto" || format == "json") && !options.timeline) {
+      options.timeline = format == "json" ? TimelineFormat::json : TimelineFormat::perfetto;
+    } else {
+      line.bad(fmt::format("--trace {}: expected perfetto, json or vcd, or one of the first two with vcd",
+                           *line.text("trace")),
+               "as in: --trace perfetto,vcd");
+    }
+  }
+  if (line.has("trace") && !options.timeline && !options.waves)
+    line.bad("--trace: no format is named", "as in: --trace perfetto");
+  if (line.has("trace-kernels") && !options.timeline) {
+    line.bad("--trace-kernels chooses slices of a timeline, and there is none", "give --trace perfetto as well");
+  }
+  for (const char* option : {"trace-time", "trace-units"}) {
+    if (line.has(option) && !options.timeline && !options.waves) {
       line.bad(
           fmt::format("--{} chooses what a timeline shows, and there is none: give --trace perfetto as well", option));
     }
@@ -315,6 +340,18 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.keep_baselines = line.text("keep-baselines");
   if (options.keep_baselines && !options.baseline) {
     throw InputError("--keep-baselines keeps what --no-baseline leaves out", "give one of them");
+  }
+  options.from = line.text("from");
+  options.to = line.text("to");
+  options.checkpoint = line.number<std::uint64_t>("checkpoint", 1, std::numeric_limits<std::uint64_t>::max());
+  options.resume = line.text("resume");
+  if ((options.from || options.to) && (options.checkpoint || options.resume)) {
+    throw InputError("a region of interest (--from, --to) has no checkpoints (--checkpoint, --resume)",
+                     "give one of the two");
+  }
+  if ((options.from || options.to || options.resume) && options.keep_baselines) {
+    throw InputError("--keep-baselines keeps whole runs of the recorded machine, and this is a part of one",
+                     "leave it out");
   }
   options.quiet = line.has("quiet");
   options.help = line.help();

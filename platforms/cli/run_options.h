@@ -42,6 +42,7 @@ struct RunOptions {
   std::optional<std::string> counters;     // file: with Fit::demand
   bool guess_clusters = true;              // of recordings that tell none
   std::optional<TimelineFormat> timeline;  // absent: none
+  bool waves = false;                      // waves.vcd
   TimelineFilter timeline_filter;
   bool dump_ctas = false;
   bool bits = false;
@@ -51,7 +52,10 @@ struct RunOptions {
   bool quiet = false;
   bool clamp_misfits = false;  // recorded kernels that ask for more than the machine has get what it has
   std::optional<std::string> dump_config;
-  std::vector<std::string> of_recordings;  // options that were given and have a meaning for recordings only
+  std::optional<std::string> from, to;      // a region of interest: names of kernels, or times
+  std::optional<std::uint64_t> checkpoint;  // after how many operations each; absent: none
+  std::optional<std::string> resume;        // folder of a checkpoint
+  std::vector<std::string> of_recordings;   // options that were given and have a meaning for recordings only
   bool help = false;
   std::string command_line;  // as the page shows it
 };

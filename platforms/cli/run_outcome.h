@@ -137,6 +137,12 @@ void write_regions(const RunOutcome& outcome, const std::string& folder);
 // and names its kernels once; the outcome then warns of it. Throws InputError if it cannot be written.
 void write_ctas(std::vector<replay::CtaDump>& dumps, RunOutcome& outcome, const ResultsFolder& folder);
 
+// Signals over time as a value change dump (IEEE 1364), for viewers of waves: CTAs on each SM and on all, SMs with
+// CTAs, and of each stream the operations that run and that wait. Of the filter its times and lines count. Throws
+// InputError if the file cannot be written.
+void write_waves(std::vector<replay::CtaDump>& dumps, const RunOutcome& outcome, const TimelineFilter& filter,
+                 const std::string& path);
+
 // Files of the results folder. Throws InputError if one cannot be written.
 void write_stats(const RunOutcome& outcome, const std::string& path);
 void write_host(const RunOutcome& outcome, const ResultsFolder& folder, double total_seconds);

@@ -67,10 +67,14 @@ void CtaDump::cta_restored(const Cta& cta) {
   last = row_of(cta, last.stay + 1);
 }
 
-bool CtaDump::write(const Take& take, const std::string& instance, const arch::Topology& topology,
-                    const workload::Workload& workload, Names naming) {
+void CtaDump::for_each(const std::function<bool(const CtaRow&)>& visit) {
   for (const auto& [key, row] : running_) rows_.add(row);
   running_.clear();
+  rows_.for_each(visit);
+}
+
+bool CtaDump::write(const Take& take, const std::string& instance, const arch::Topology& topology,
+                    const workload::Workload& workload, Names naming) {
   std::vector<std::string> names;
   for (const workload::Op& op : workload.ops) names.push_back(csv_field(op.kernel.name));
   const std::string nobody;
@@ -83,7 +87,7 @@ bool CtaDump::write(const Take& take, const std::string& instance, const arch::T
     text.clear();
     return more;
   };
-  rows_.for_each([&](const CtaRow& row) {
+  for_each([&](const CtaRow& row) {
     const arch::Topology::Sm& sm = topology.sm(row.sm);
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},", row.task, row.x, row.y, row.z,
                    row.cga, row.rank, sm.gpc, sm.cpc, sm.tpc, row.sm, row.launch, row.first_instruction);

@@ -23,6 +23,8 @@ class CtaDump : public CtaListener {
   void cta_restored(const Cta& cta) override;
   void task_launched(const Launched& task) override { launched_.emplace(task.task, task); }
 
+  // All stays, in the order in which they are written, until `visit` returns false. Nothing more is to come.
+  void for_each(const std::function<bool(const CtaRow&)>& visit);
   // Stays on an SM.
   std::size_t rows() const { return rows_.size() + running_.size(); }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
+#include <sstream>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -15,6 +17,7 @@
 #include "gpu/gpu.h"
 #include "gpu/gpu_params.h"
 #include "gpu/link_fabric.h"
+#include "gpu/machine_state.h"
 #include "host/host_interface.h"
 #include "protocol/packet_task.h"
 #include "replay/device_memory.h"
@@ -163,19 +166,23 @@ std::vector<TimedShare> shares_of(const Job& job, const Machine& m) {
   return resolve_shares(*job.workload, job.instance, m.gpu->params(), m.gpu->topology(), m.map);
 }
 
-void add_stream_submitter(const Job& job, const SimulationOptions& options, Machine& m) {
+void add_stream_submitter(const std::vector<Job>& jobs, const SimulationOptions& options, Machine& m) {
+  const Job& job = jobs[m.number];
   SubmissionTimings timings;
   timings.submit_queue = job.params.task.submit_queue;
   timings.launch_latency_ns = job.launch_latency_ns;
   timings.start_path_ns =
       m.gpu->domain().clock().ns_for_cycles(static_cast<double>(m.gpu->domain().cost(job.params.start_path())));
-  const StreamSubmission what{*job.workload,
-                              job.pace,
-                              timings,
-                              load_programs(*job.workload, *m.gpu),
-                              shares_of(job, m),
-                              m.number,
-                              options.links.event_latency};
+  const StreamSubmission what{
+      *job.workload,
+      job.pace,
+      timings,
+      load_programs(*job.workload, *m.gpu),
+      shares_of(job, m),
+      m.number,
+      options.links.event_latency,
+      &job.part,
+      [&jobs, &m](const workload::Edge& edge) { return jobs[edge.gpu.value_or(m.number)].part.leaves_out(edge.from); }};
   auto submitter =
       std::make_unique<StreamSubmitter>((job.instance + "_host").c_str(), what, *m.observation, *m.host_observation);
   submitter->submit_out.bind(m.gpu->submit_in());
@@ -221,7 +228,9 @@ void add_tmdq_submitter(const Job& job, const SubmissionParams& host, Machine& m
   m.submitter = std::move(submitter);
 }
 
-Machine build(const Job& job, const SimulationOptions& options, std::uint32_t number, PacketJobs& packet_jobs) {
+Machine build(const std::vector<Job>& jobs, const SimulationOptions& options, std::uint32_t number,
+              PacketJobs& packet_jobs) {
+  const Job& job = jobs[number];
   Machine m;
   m.number = number;
   m.workload = job.workload;
@@ -245,11 +254,15 @@ Machine build(const Job& job, const SimulationOptions& options, std::uint32_t nu
   } else if (job.tmdqs) {
     add_tmdq_submitter(job, options.host, m);
   } else {
-    add_stream_submitter(job, options, m);
+    add_stream_submitter(jobs, options, m);
   }
   check_switches(*job.workload, job.instance, m.gpu->topology());
+  if (!job.part.state.empty()) {
+    std::istringstream state(job.part.state);
+    m.gpu->state().restore(state);
+  }
   m.gpu->preload(resolve_loads(*job.workload, job.instance, *m.gpu, m.submitter->lead()));
-  load_regions(*job.workload, job.instance, *m.gpu, m.map);
+  if (job.part.state.empty()) load_regions(*job.workload, job.instance, *m.gpu, m.map);
   return m;
 }
 
@@ -394,6 +407,50 @@ std::optional<sc_core::sc_time> time_limit(const SimulationOptions& options) {
                   sc_core::sc_get_time_resolution());
 }
 
+// What the device still writes into memory once all operations are done. SystemC warns if nothing happens.
+void settle_writes() {
+  const sc_core::sc_time rest(10, sc_core::SC_US);
+  const bool writes = sc_core::sc_pending_activity() && sc_core::sc_time_to_pending_activity() <= rest;
+  if (writes) sc_core::sc_start(rest, sc_core::SC_EXIT_ON_STARVATION);
+}
+
+// All stretches that run have ended.
+bool rest(const std::vector<Machine>& machines) {
+  bool any = false;
+  for (const Machine& m : machines) {
+    if (m.streams == nullptr) return false;
+    any = any || m.streams->rests();
+    if (!m.streams->rests() && !m.submitter->finished()) return false;
+  }
+  return any;
+}
+
+std::uint32_t last_stretch(const std::vector<Job>& jobs) {
+  std::uint32_t last = 0;
+  for (const Job& job : jobs) {
+    for (const std::uint32_t stretch : job.part.stretches) last = std::max(last, stretch);
+  }
+  return last;
+}
+
+void tell_rest(const std::vector<Machine>& machines, const SimulationOptions& options, std::uint32_t stretch) {
+  if (!options.resting) return;
+  RestingPoint point;
+  point.stretch = stretch;
+  for (const Machine& m : machines) {
+    std::ostringstream state;
+    try {
+      m.gpu->state().save(state);
+    } catch (const InputError& error) {
+      point.why_not = error.message();
+    }
+    point.states.push_back(std::move(state).str());
+    point.times.push_back(
+        static_cast<std::int64_t>(std::llround(sc_core::sc_time_stamp().to_seconds() * 1e9 - m.submitter->lead())));
+  }
+  options.resting(point);
+}
+
 // Why the run stops here, unfinished; nothing: it goes on.
 std::optional<std::string> stopped_by(const SimulationOptions& options, const std::optional<sc_core::sc_time>& limit,
                                       double seconds, std::uint64_t events) {
@@ -421,6 +478,7 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
   const auto begin = std::chrono::steady_clock::now();
   auto shown = begin;
   std::uint64_t events = 0;
+  std::uint32_t stretch = 0;
   while (!finished(machines)) {
     if (!sc_core::sc_pending_activity()) {
       return end_without_progress(result, "no event is left, and operations are open");
@@ -454,6 +512,13 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
                         millions(watch.idle(sight))));
     }
     if (finished(machines)) return;
+    if (rest(machines)) {
+      settle_writes();
+      tell_rest(machines, options, stretch++);
+      for (const Machine& m : machines) {
+        if (m.streams->rests()) m.streams->go_on();
+      }
+    }
     const double seconds = seconds_since(options.wall_begin.value_or(begin));
     if (std::optional<std::string> why = stopped_by(options, limit, seconds, events)) {
       result.partial = true;
@@ -541,8 +606,8 @@ SimulationResult simulate(const std::vector<Job>& asked, const SimulationOptions
   SimulationResult result;
   std::vector<Machine> machines;
   PacketJobs packet_jobs(jobs, options);
-  for (const Job& job : jobs) {
-    machines.push_back(build(job, options, static_cast<std::uint32_t>(machines.size()), packet_jobs));
+  while (machines.size() < jobs.size()) {
+    machines.push_back(build(jobs, options, static_cast<std::uint32_t>(machines.size()), packet_jobs));
   }
   connect_hosts(machines);
   if (linked) align_hosts(machines);
@@ -566,10 +631,10 @@ SimulationResult simulate(const std::vector<Job>& asked, const SimulationOptions
   const double cpu = cpu_seconds();
   try {
     run(machines, options, result);
-    // What the device still writes into memory once all operations are done. SystemC warns if nothing happens.
-    const sc_core::sc_time rest(10, sc_core::SC_US);
-    const bool writes = sc_core::sc_pending_activity() && sc_core::sc_time_to_pending_activity() <= rest;
-    if (result.progress && !result.partial && writes) sc_core::sc_start(rest, sc_core::SC_EXIT_ON_STARVATION);
+    if (result.progress && !result.partial) {
+      settle_writes();
+      tell_rest(machines, options, last_stretch(jobs));
+    }
   } catch (const sc_core::sc_report&) {
     for (const Machine& m : machines) {
       if (m.observation->failure) std::rethrow_exception(m.observation->failure);

@@ -22,6 +22,7 @@
 #include "link/link_params.h"
 #include "replay/packet_plan.h"
 #include "replay/submission.h"
+#include "replay/workload_part.h"
 #include "workload/packet_options.h"
 #include "workload/workload.h"
 
@@ -39,6 +40,7 @@ struct Job {
   bool counts_kernels = false;       // what each kernel uses of the machine (arch/kernel_account.h)
   std::optional<workload::PacketOptions> packets;  // submitted by packets of user-mode queues
   bool tmdqs = false;                              // submitted into TMDQs in device memory; then without packets
+  WorkloadPart part;                               // of a job whose operations are submitted to streams
 };
 
 // When a simulation that still has events makes no progress any more. In events: a run ends at the same one everywhere.
@@ -60,6 +62,8 @@ struct SimulationOptions {
   std::function<std::optional<std::string>()> interrupted;
   // Called once the machines are built, before anything runs. What it throws ends the simulation.
   std::function<void(const std::vector<const Stats*>&)> built;
+  // Called at the end of every stretch (WorkloadPart), the last one included.
+  std::function<void(const RestingPoint&)> resting;
   TimelineSink* timeline = nullptr;
   SubmissionParams host;     // of jobs that are submitted by packets: they share its memory
   link::FabricParams links;  // between the GPUs of the jobs

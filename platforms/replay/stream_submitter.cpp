@@ -1,7 +1,8 @@
 #include "replay/stream_submitter.h"
 
 #include <algorithm>
-#include <iterator>
+#include <numeric>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -36,7 +37,12 @@ StreamSubmitter::StreamSubmitter(const sc_core::sc_module_name& name, const Stre
   }
   plan(what);
   plan_controls(workload.tpc_switches, what.shares);
-  if (!items_.empty()) lead_ = std::max<std::int64_t>(0, 1 - items_.front().when);  // the link takes a nanosecond
+  std::int64_t first = 1;  // the link takes a nanosecond
+  for (const Item& item : items_) first = std::min(first, item.when);
+  lead_ = 1 - first;
+  if (what.part != nullptr && what.part->begin) lead_ = -*what.part->begin;  // what was due before is due at once
+  for (Item& item : items_) item.due = static_cast<Cycle>(std::max<std::int64_t>(0, item.when + lead_ - 1));
+  done_ = stretches_.left_out;
 }
 
 StreamSubmitter::~StreamSubmitter() = default;
@@ -47,16 +53,32 @@ void StreamSubmitter::plan(const StreamSubmission& what) {
   struct Timed {
     std::int64_t when;
     std::size_t op;
+    std::uint32_t stretch;
   };
+  static const WorkloadPart kAll;
+  const WorkloadPart& part = what.part == nullptr ? kAll : *what.part;
   std::vector<Timed> timed;
-  for (std::size_t i = 0; i < times.size(); ++i) timed.push_back({times[i], i});
-  std::stable_sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) { return a.when < b.when; });
+  stretches_.ends.assign(1, 0);
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const bool out = part.leaves_out(i);
+    const Timed entry{times[i], i, out ? 0 : part.stretch_of(i)};
+    stretches_.left_out += out ? 1 : 0;
+    if (!out) timed.push_back(entry);
+    if (stretches_.ends.size() <= entry.stretch) stretches_.ends.resize(entry.stretch + 1);
+    ++stretches_.ends[entry.stretch];
+  }
+  std::partial_sum(stretches_.ends.begin(), stretches_.ends.end(), stretches_.ends.begin());
+  std::stable_sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) {
+    return std::tie(a.stretch, a.when) < std::tie(b.stretch, b.when);
+  });
 
   streams_ = static_cast<std::uint32_t>(workload.streams.size());
   for (const Timed& entry : timed) {
     const workload::Op& op = workload.ops[entry.op];
     const SubmitPacket packet = packet_of(workload, entry.op, what.codes);
+    const std::size_t first = items_.size();
     for (const workload::Edge& edge : op.after) {
+      if (what.ended && what.ended(edge)) continue;
       SubmitPacket wait = packet;
       wait.kind = SubmitKind::wait;
       wait.wait_for = number_of(edge);
@@ -65,6 +87,7 @@ void StreamSubmitter::plan(const StreamSubmission& what) {
     if (op.graph) plan_edges(*op.graph, packet, entry.when);
     items_.push_back({entry.when, packet});
     if (packet.held_open) plan_closes(workload, packet, entry.when);
+    for (std::size_t i = first; i < items_.size(); ++i) items_[i].stretch = entry.stretch;
   }
 }
 
@@ -133,7 +156,8 @@ void StreamSubmitter::plan_controls(const std::vector<workload::TpcSwitch>& swit
                                     const std::vector<TimedShare>& shares) {
   std::vector<Item> controls;
   // Operations of a recording can be due before its begin, so that they start with it.
-  const std::int64_t begin = items_.empty() ? 0 : std::min<std::int64_t>(0, items_.front().when);
+  std::int64_t begin = 0;
+  for (const Item& item : items_) begin = std::min(begin, item.when);
   for (const TimedShare& share : shares) {
     SubmitPacket packet;
     packet.kind = SubmitKind::share;
@@ -149,7 +173,12 @@ void StreamSubmitter::plan_controls(const std::vector<workload::TpcSwitch>& swit
   const auto earlier = [](const Item& a, const Item& b) { return a.when < b.when; };
   std::stable_sort(controls.begin(), controls.end(), earlier);
   std::vector<Item> all;
-  std::merge(controls.begin(), controls.end(), items_.begin(), items_.end(), std::back_inserter(all), earlier);
+  auto control = controls.begin();
+  for (Item& item : items_) {
+    while (control != controls.end() && !earlier(item, *control)) all.push_back(*control++);
+    all.push_back(std::move(item));
+  }
+  all.insert(all.end(), control, controls.end());
   items_ = std::move(all);
 }
 
@@ -159,10 +188,15 @@ void StreamSubmitter::start() {
 }
 
 void StreamSubmitter::schedule_next() {
-  if (next_ == items_.size() || scheduled_) return;
+  if (waits() || scheduled_) return;
   scheduled_ = true;
-  const auto when = static_cast<Cycle>(items_[next_].when + lead_ - 1);
-  domain.schedule(std::max(domain.now(), when), *this, 0);
+  domain.schedule(std::max(domain.now(), items_[next_].due), *this, 0);
+}
+
+void StreamSubmitter::go_on() {
+  HEDDLE_CHECK(rests(), "a stretch begins before the one ahead of it has ended");
+  ++stretches_.now;
+  schedule_next();
 }
 
 void StreamSubmitter::on_event(std::uint32_t, std::uint64_t) {
@@ -198,7 +232,7 @@ void StreamSubmitter::submit() {
     packet.operation = signals_.pop();
     submit_out.send(packet);
   }
-  while (next_ < items_.size() && static_cast<Cycle>(items_[next_].when + lead_ - 1) <= domain.now()) {
+  while (!waits() && items_[next_].due <= domain.now()) {
     if (!submit_out.can_send()) return;  // on_credit() comes back
     submit_out.send(items_[next_].packet);
     ++next_;
@@ -228,7 +262,8 @@ void StreamSubmitter::reset() {
   next_ = 0;
   signals_.clear();
   scheduled_ = false;
-  done_ = 0;
+  done_ = stretches_.left_out;
+  stretches_.now = 0;
   std::fill(results_.begin(), results_.end(), OpResult{});
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,6 +18,7 @@
 #include "protocol/host_task.h"
 #include "replay/initial_state.h"
 #include "replay/submission.h"
+#include "replay/workload_part.h"
 #include "workload/workload.h"
 
 namespace heddle::replay {
@@ -29,6 +31,9 @@ struct StreamSubmission {
   std::vector<TimedShare> shares = {};    // how the machine is shared, in the order of their times
   std::uint32_t device = 0;               // its number among the run's
   double event_latency_ns = 1;            // until an end is known to streams of other devices
+  const WorkloadPart* part = nullptr;     // null: all of it, from its beginning
+  // The operation of an edge is left out: whoever waits for it takes it as ended.
+  std::function<bool(const workload::Edge&)> ended = {};
 };
 
 // Runs in a domain of its own, with a clock of 1 GHz: a cycle is a nanosecond.
@@ -54,6 +59,10 @@ class StreamSubmitter : public sc_core::sc_module,
 
   // Begins, now. Called once before the simulation; reset() followed by start() begins anew.
   void start() override;
+  // All that belongs to the stretch that runs, and to those before it, has ended; and others follow.
+  bool rests() const { return stretches_.now + 1 < stretches_.ends.size() && done_ == stretches_.ends[stretches_.now]; }
+  // Begins the next stretch, now.
+  void go_on();
   std::size_t done() const override { return done_; }
   const std::vector<OpResult>& results() const override { return results_; }
   // Nanoseconds by which the simulation's time axis lies before the workload's: host calls precede the first start.
@@ -66,6 +75,8 @@ class StreamSubmitter : public sc_core::sc_module,
   struct Item {
     std::int64_t when = 0;  // ns, workload axis
     protocol::SubmitPacket packet;
+    std::uint32_t stretch = 0;
+    Cycle due = 0;  // the earliest cycle: the link takes one
   };
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
@@ -79,6 +90,7 @@ class StreamSubmitter : public sc_core::sc_module,
   void plan_controls(const std::vector<workload::TpcSwitch>& switches, const std::vector<TimedShare>& shares);
   std::uint32_t number_of(const workload::Edge& edge);
   void on_remote_end(const protocol::RemoteEndPacket& end, std::uint32_t);
+  bool waits() const { return next_ == items_.size() || items_[next_].stretch > stretches_.now; }
   void submit();
   void schedule_next();
   void reset() override;
@@ -96,6 +108,12 @@ class StreamSubmitter : public sc_core::sc_module,
   std::int64_t lead_ = 0;
   std::vector<OpResult> results_;
   std::size_t done_ = 0;
+  struct Stretches {
+    std::size_t left_out = 0;
+    std::vector<std::size_t> ends;  // operations of each stretch and those before it, with what is left out
+    std::uint32_t now = 0;          // that runs
+  };
+  Stretches stretches_;
 };
 
 }  // namespace heddle::replay

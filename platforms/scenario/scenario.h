@@ -90,8 +90,7 @@ struct Scenario {
 constexpr const char* kDefaultPreset = "h100-sxm";
 
 // Throws InputError with file and line for whatever is wrong with the file. Whether presets, parameters and statistics
-// exist, and whether the machine can run the kernels, is not known here. Operations may wait for each other in a
-// circle: that is a scenario that makes no progress, and the run says so.
+// exist, and whether the machine can run the kernels, is not known here.
 // `settings`: parameters that the caller sets, "lines=16" (scenario/parameters.h).
 Scenario read_scenario(const std::string& path, const std::vector<std::string>& settings = {});
 

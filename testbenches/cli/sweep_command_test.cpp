@@ -187,9 +187,9 @@ TEST_CASE("the shipped sweeps have the points that they promise, and their scena
   };
   CHECK(points("placement.yaml") == 5 * 5 * 4 * 2);
   CHECK(points("recording.yaml") == 5 * 4 * 10);
-  CHECK(points("mixed_placement.yaml") == 5 * 5 * 2 * 4);
+  CHECK(points("mixed_placement.yaml") == 5 * 5 * 2 * 2 * 2);
   CHECK(points("l2_bandwidth.yaml") == 6 * 3 * 2);
-  CHECK(points("sms_per_gpc.yaml") == 5 * 2 * 3 - 2);  // no clusters of 4 in GPCs of 2
+  CHECK(points("sms_per_gpc.yaml") == 5 * 2 * 4 - 6);  // no clusters of 4 or 8 in GPCs of 2, none of 8 in GPCs of 6
   for (const std::vector<std::string>& run :
        {std::vector<std::string>{"cluster_gemm.yaml", "--let", "n=512", "--let", "k=128", "--timing", "fast"},
         {"cluster_gemm.yaml", "--let", "n=512", "--let", "k=128", "--let", "cluster=1", "--timing", "fast"},

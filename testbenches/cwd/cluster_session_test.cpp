@@ -208,6 +208,21 @@ TEST_CASE("ties of uGPUs that a limit cuts off are finished, too", "[cwd][CWD-13
   }
 }
 
+TEST_CASE("choices are counted that `fastest` makes otherwise", "[cwd][CWD-13]") {
+  const auto slower = [](const char* name) {
+    const auto policy = heddle::cwd::make_domain_policy(name);
+    ClusterSession session({0, 0, 0}, {0, 1, 2}, *policy);
+    Mimics mimics({{5, 5}, {3}, {7}});
+    session.begin({10, true, 0, 1});
+    mimics.run(session);
+    CHECK(session.placed() == 4);
+    return session.slower();
+  };
+  CHECK(slower("first_fit") == 3);    // twice GPC 0 and once GPC 1, while GPC 2 has 7; and then GPC 2
+  CHECK(slower("round_robin") == 2);  // GPCs 0 and 1 in the step in which GPC 2 has 7; then GPC 0 is alone
+  CHECK(slower("fastest") == 0);
+}
+
 TEST_CASE("with fewer CGAs than ties, GPC priority decides", "[cwd][CWD-13]") {
   const auto policy = heddle::cwd::make_domain_policy("fastest");
   ClusterSession session({0, 0, 0, 0}, {3, 1, 0, 2}, *policy);

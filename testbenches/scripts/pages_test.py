@@ -134,6 +134,10 @@ class PagesTest(unittest.TestCase):
         self.assertGreaterEqual(files, 2)
         self.assertGreaterEqual(shown, 3)
 
+    def test_parts_of_runs(self):
+        commands, _, shown = self.follow("docs/checkpoints.md")
+        self.assertEqual((commands, shown), (3, 3))
+
     def test_the_tutorial(self):
         commands, files, shown = self.follow("docs/tutorial.md")
         self.assertGreaterEqual(commands, 10)
