@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "ptx/instruction_forms.h"
+#include "ptx/operand_resolver.h"
 
 namespace heddle::ptx {
 

@@ -7,6 +7,7 @@
 #include "common/bits.h"
 #include "common/error.h"
 #include "ptx/ptx_code.h"
+#include "ptx/wgmma.h"
 
 namespace heddle::ptx {
 
@@ -78,7 +79,10 @@ LaneMask AccessWork::aim(const AccessForm& form, PlaneRef base, LaneMask lanes, 
 
 LaneMask AccessWork::fill(const ResolvedInstruction& now, LaneMask lanes, Operation& operation) {
   if (now.action == Action::bulk) return bulk(now, lanes, operation);
+  if (now.action == Action::warpgroup) return warpgroup(now, lanes, operation);
   const AccessForm& form = code_.accesses[now.target];
+  lanes &= form.only;
+  if (lanes == 0) return 0;
   operation.code = form.code;
   operation.order = form.order;
   operation.scope = form.scope;
@@ -263,6 +267,54 @@ LaneMask AccessWork::bulk(const ResolvedInstruction& now, LaneMask lanes, Operat
     if (form.im2col) request.offsets = arch::pack_offsets(form.rank, offsets);
     operation.bulk.push_back(std::move(request));
   });
+  return 0;
+}
+
+// The unit has rows and columns in groups of eight, each of a distance, and lets the offsets go through the swizzle: so
+// do descriptors of matrices along k with a swizzle. Without one, 16 bytes of each row lie together, and what is 8
+// elements further along k lies elsewhere.
+LaneMask AccessWork::warpgroup(const ResolvedInstruction& now, LaneMask lanes, Operation& operation) {
+  constexpr std::uint32_t kDepth = 16;      // elements along k of one instruction
+  constexpr std::uint32_t kWarpGroups = 2;  // of eight rows that a warp has
+  const WarpgroupWork& work = code_.warpgroups[now.target];
+  const std::uint32_t first = bits::lowest(lanes);
+  const MatrixDescriptor a = decode_descriptor(work_.value(now.r[2], first, true));
+  const MatrixDescriptor b = decode_descriptor(work_.value(now.r[3], first, true));
+  if (a.swizzle == MatrixSwizzle::none || b.swizzle == MatrixSwizzle::none || a.base_offset != 0 ||
+      b.base_offset != 0) {
+    throw InputError(fmt::format("{}: wgmma reads a tile without a swizzle, or one that does not begin where its "
+                                 "pattern does",
+                                 code_.module),
+                     "lay tiles out with a swizzle of 32, 64 or 128 bytes, as the TMA does");
+  }
+  const auto swizzle = [](MatrixSwizzle its) {
+    return its == MatrixSwizzle::bytes128  ? arch::Swizzle::bytes128
+           : its == MatrixSwizzle::bytes64 ? arch::Swizzle::bytes64
+                                           : arch::Swizzle::bytes32;
+  };
+  const auto pitch = [](MatrixSwizzle its) {
+    return its == MatrixSwizzle::bytes128 ? 128U : its == MatrixSwizzle::bytes64 ? 64U : 32U;
+  };
+  operation.code = OpCode::matmul_async;
+  operation.lanes = lanes;
+  arch::MatmulTile& tile = operation.tile;
+  tile = {};
+  tile.type = work.type;
+  tile.n = work.n;
+  tile.k = kDepth;
+  tile.a = a.start + place_.warp % 4 * kWarpGroups * a.stride;
+  tile.a_pitch = pitch(a.swizzle);
+  tile.a_group = a.stride;
+  tile.a_swizzle = swizzle(a.swizzle);
+  tile.b = b.start;
+  tile.b_pitch = pitch(b.swizzle);
+  tile.b_group = b.stride;
+  tile.b_swizzle = swizzle(b.swizzle);
+  tile.b_transposed = true;
+  const bool adds = now.p_in[0].any() ? (work_.predicate(now.p_in[0]) & lanes) != 0 : now.number != 0;
+  if (!adds) {
+    for (const PlaneRef plane : work.accumulators) std::fill_n(work_.own(plane), kWarpLanes, 0U);
+  }
   return 0;
 }
 

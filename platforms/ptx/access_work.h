@@ -33,6 +33,7 @@ class AccessWork {
   void mbarrier(const ResolvedInstruction& now, const AccessForm& form, arch::LaneMask lanes,
                 arch::Operation& operation);
   arch::LaneMask bulk(const ResolvedInstruction& now, arch::LaneMask lanes, arch::Operation& operation);
+  arch::LaneMask warpgroup(const ResolvedInstruction& now, arch::LaneMask lanes, arch::Operation& operation);
   void set_operand(const BulkForm& form, const BulkOperand& operand, std::uint32_t lane, arch::BulkRequest& request,
                    std::array<std::uint32_t, 3>& offsets) const;
 

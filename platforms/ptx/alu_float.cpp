@@ -13,19 +13,19 @@ namespace {
 // -- Single precision -------------------------------------------------------------------------------------------------
 
 template <Rounding M, bool Ftz, bool Sat>
-float add32(float a, float b) {
+HEDDLE_IN_LOOP float add32(float a, float b) {
   return finished<Ftz, Sat>(sum32<M>(flushed<Ftz>(a), flushed<Ftz>(b)));
 }
 template <Rounding M, bool Ftz, bool Sat>
-float subtract32(float a, float b) {
+HEDDLE_IN_LOOP float subtract32(float a, float b) {
   return add32<M, Ftz, Sat>(a, float_of(bits32(b) ^ 0x80000000));
 }
 template <Rounding M, bool Ftz, bool Sat>
-float multiply32(float a, float b) {
+HEDDLE_IN_LOOP float multiply32(float a, float b) {
   return finished<Ftz, Sat>(product32<M>(flushed<Ftz>(a), flushed<Ftz>(b)));
 }
 template <Rounding M, bool Ftz, bool Sat>
-float fuse32(float a, float b, float c) {
+HEDDLE_IN_LOOP float fuse32(float a, float b, float c) {
   return finished<Ftz, Sat>(fused32<M>(flushed<Ftz>(a), flushed<Ftz>(b), flushed<Ftz>(c)));
 }
 
@@ -116,12 +116,13 @@ constexpr bool keeps_nan(Extremes how) {
 constexpr bool takes_abs(Extremes how) { return how != Extremes::plain && how != Extremes::nan; }
 constexpr bool takes_sign(Extremes how) { return how == Extremes::xorsign || how == Extremes::nan_xorsign; }
 
-// Codes of numbers, in their order: -0 is less than +0.
-inline std::int32_t ordered(std::uint32_t code) {
-  return static_cast<std::int32_t>(code ^ ((code >> 31) != 0 ? 0x7fffffffu : 0u));
+// Codes of numbers, in their order: -0 is less than +0. In integers all through, for the vectoriser.
+HEDDLE_IN_LOOP std::int32_t ordered(std::uint32_t code) {
+  return static_cast<std::int32_t>(code ^ static_cast<std::uint32_t>(static_cast<std::int32_t>(code) >> 31) >> 1);
 }
+HEDDLE_IN_LOOP bool is_nan32(std::uint32_t code) { return static_cast<std::int32_t>(code & 0x7fffffff) > 0x7f800000; }
 template <bool Max, Extremes How>
-float extreme32(float a, float b) {
+HEDDLE_IN_LOOP float extreme32(float a, float b) {
   std::uint32_t x = bits32(a);
   std::uint32_t y = bits32(b);
   const std::uint32_t sign = (x ^ y) & 0x80000000;
@@ -131,18 +132,18 @@ float extreme32(float a, float b) {
   }
   const bool first = Max ? ordered(x) > ordered(y) : ordered(x) < ordered(y);
   std::uint32_t d = first ? x : y;
-  d = a != a ? (keeps_nan(How) ? kNan32 : y) : d;
-  d = b != b ? (keeps_nan(How) ? kNan32 : x) : d;
+  d = is_nan32(x) ? (keeps_nan(How) ? kNan32 : y) : d;
+  d = is_nan32(y) ? (keeps_nan(How) ? kNan32 : x) : d;
+  const bool nan = is_nan32(d);
   if constexpr (takes_sign(How)) d = (d & 0x7fffffff) | sign;
-  const bool nan = (d & 0x7fffffff) > 0x7f800000;
   return float_of(nan ? kNan32 : d);
 }
 template <bool Max, bool Ftz, Extremes How>
-float extreme_of_two(float a, float b) {
+HEDDLE_IN_LOOP float extreme_of_two(float a, float b) {
   return extreme32<Max, How>(flushed<Ftz>(a), flushed<Ftz>(b));
 }
 template <bool Max, bool Ftz, Extremes How>
-float extreme_of_three(float a, float b, float c) {
+HEDDLE_IN_LOOP float extreme_of_three(float a, float b, float c) {
   return extreme32<Max, How>(extreme_of_two<Max, Ftz, How>(a, b), flushed<Ftz>(c));
 }
 

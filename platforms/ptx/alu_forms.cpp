@@ -85,6 +85,7 @@ FormList::FormList() {
   add_half_forms(*this);
   add_special_forms(*this);
   add_narrow_forms(*this);
+  add_video_forms(*this);
 }
 
 AluForm& FormList::add(const std::string& text, AluClass group, AluFunction function, const std::string& slots) {
@@ -148,6 +149,54 @@ std::vector<const AluForm*> all_alu_forms() {
   std::vector<const AluForm*> forms;
   for (const AluForm& form : all_forms().forms()) forms.push_back(&form);
   return forms;
+}
+
+namespace {
+
+// What a row of the table collects: in the order in which it comes.
+struct OpcodeRow {
+  std::size_t forms = 0;
+  std::vector<std::string> types;
+  std::vector<std::string> modifiers;
+};
+void add_once(std::vector<std::string>& to, const std::string& text) {
+  if (std::find(to.begin(), to.end(), text) == to.end()) to.push_back(text);
+}
+std::string joined(const std::vector<std::string>& parts, const char* before) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : " ") + (before + part);
+  return text;
+}
+bool is_type_name(const std::string& text) {
+  static const char* const more[] = {"e4m3x2", "e5m2x2", "e2m3x2",  "e3m2x2", "e2m1x2", "e4m3x4", "e5m2x4", "e2m3x4",
+                                     "e3m2x4", "e2m1x4", "ue8m0x2", "s2",     "u2",     "s4",     "u4"};
+  return std::any_of(std::begin(kSlotTypes), std::end(kSlotTypes),
+                     [&](const NamedType& type) { return text == type.name; }) ||
+         std::any_of(std::begin(more), std::end(more), [&](const char* type) { return text == type; });
+}
+
+}  // namespace
+
+std::string alu_table() {
+  std::vector<std::string> opcodes;
+  std::unordered_map<std::string, OpcodeRow> rows;
+  for (const AluForm& form : all_forms().forms()) {
+    std::istringstream in(form.text);
+    std::string opcode;
+    std::getline(in, opcode, '.');
+    add_once(opcodes, opcode);
+    OpcodeRow& row = rows[opcode];
+    ++row.forms;
+    for (std::string part; std::getline(in, part, '.');) add_once(is_type_name(part) ? row.types : row.modifiers, part);
+  }
+  std::sort(opcodes.begin(), opcodes.end());
+  std::string table = "| opcode | forms | types | modifiers |\n| --- | --- | --- | --- |\n";
+  for (const std::string& opcode : opcodes) {
+    const OpcodeRow& row = rows[opcode];
+    table += "| `" + opcode + "` | " + std::to_string(row.forms) + " | " + joined(row.types, "") + " | " +
+             joined(row.modifiers, ".") + " |\n";
+  }
+  return table;
 }
 
 const AluForm* find_vector_move(Type whole, std::uint32_t elements, bool unpack, std::string& why) {

@@ -40,5 +40,6 @@ void add_convert_forms(FormList& list);
 void add_half_forms(FormList& list);
 void add_special_forms(FormList& list);
 void add_narrow_forms(FormList& list);
+void add_video_forms(FormList& list);
 
 }  // namespace heddle::ptx

@@ -5,7 +5,7 @@
 
 namespace heddle::ptx {
 
-inline float to_float(Half value) {
+HEDDLE_IN_LOOP float to_float(Half value) {
   const std::uint32_t magnitude = value.bits & 0x7fffu;
   const std::uint32_t sign = (value.bits & 0x8000u) << 16;
   // 2^112 is the difference of the biases; subnormal numbers become normal in the product.
@@ -13,12 +13,12 @@ inline float to_float(Half value) {
   const std::uint32_t special = 0x7f800000 | magnitude << 13;  // infinities and NaNs
   return float_of((magnitude >= 0x7c00 ? special : bits32(scaled)) | sign);
 }
-inline float to_float(Brain value) { return float_of(std::uint32_t{value.bits} << 16); }
+HEDDLE_IN_LOOP float to_float(Brain value) { return float_of(std::uint32_t{value.bits} << 16); }
 
 template <class Narrow>
 inline Narrow to_narrow(float value);
 template <>
-inline Half to_narrow<Half>(float value) {
+HEDDLE_IN_LOOP Half to_narrow<Half>(float value) {
   const std::uint32_t bits = bits32(value);
   const std::uint32_t magnitude = bits & 0x7fffffff;
   const std::uint32_t sign = bits >> 16 & 0x8000;
@@ -30,60 +30,60 @@ inline Half to_narrow<Half>(float value) {
   return {static_cast<std::uint16_t>(magnitude > 0x7f800000 ? std::uint32_t{kNan16} : code | sign)};
 }
 template <>
-inline Brain to_narrow<Brain>(float value) {
+HEDDLE_IN_LOOP Brain to_narrow<Brain>(float value) {
   const std::uint32_t bits = bits32(value);
   const std::uint32_t code = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
   return {static_cast<std::uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? std::uint32_t{kNan16} : code)};
 }
 
 // `value` as single precision with an odd last bit if that is not exact: can be rounded to f16 and bf16 as if it were.
-inline float odd32(double value) {
+HEDDLE_IN_LOOP float odd32(double value) {
   const float inward = rounded32<Rounding::rz>(value);
   return float_of(double{inward} != value && value == value ? bits32(inward) | 1 : bits32(inward));
 }
 
 // Both halves of a register.
 template <class Narrow>
-inline Narrow low_of(std::uint32_t pair) {
+HEDDLE_IN_LOOP Narrow low_of(std::uint32_t pair) {
   return {static_cast<std::uint16_t>(pair)};
 }
 template <class Narrow>
-inline Narrow high_of(std::uint32_t pair) {
+HEDDLE_IN_LOOP Narrow high_of(std::uint32_t pair) {
   return {static_cast<std::uint16_t>(pair >> 16)};
 }
 template <class Narrow>
-inline std::uint32_t pair_of(Narrow low, Narrow high) {
+HEDDLE_IN_LOOP std::uint32_t pair_of(Narrow low, Narrow high) {
   return low.bits | std::uint32_t{high.bits} << 16;
 }
 template <class Narrow, Narrow (*Op)(Narrow)>
-inline std::uint32_t both16(std::uint32_t a) {
+HEDDLE_IN_LOOP std::uint32_t both16(std::uint32_t a) {
   return pair_of(Op(low_of<Narrow>(a)), Op(high_of<Narrow>(a)));
 }
 template <class Narrow, Narrow (*Op)(Narrow, Narrow)>
-inline std::uint32_t both16(std::uint32_t a, std::uint32_t b) {
+HEDDLE_IN_LOOP std::uint32_t both16(std::uint32_t a, std::uint32_t b) {
   return pair_of(Op(low_of<Narrow>(a), low_of<Narrow>(b)), Op(high_of<Narrow>(a), high_of<Narrow>(b)));
 }
 template <class Narrow, Narrow (*Op)(Narrow, Narrow, Narrow)>
-inline std::uint32_t both16(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+HEDDLE_IN_LOOP std::uint32_t both16(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
   return pair_of(Op(low_of<Narrow>(a), low_of<Narrow>(b), low_of<Narrow>(c)),
                  Op(high_of<Narrow>(a), high_of<Narrow>(b), high_of<Narrow>(c)));
 }
 
 // .ftz, for f16 only.
 template <bool Ftz>
-inline Half flushed(Half value) {
+HEDDLE_IN_LOOP Half flushed(Half value) {
   return {static_cast<std::uint16_t>(Ftz && (value.bits & 0x7c00) == 0 ? value.bits & 0x8000 : value.bits)};
 }
 template <bool Ftz>
-inline Brain flushed(Brain value) {
+HEDDLE_IN_LOOP Brain flushed(Brain value) {
   return {static_cast<std::uint16_t>(Ftz && (value.bits & 0x7f80) == 0 ? value.bits & 0x8000 : value.bits)};
 }
-inline bool is_nan(Half value) { return (value.bits & 0x7fff) > 0x7c00; }
-inline bool is_nan(Brain value) { return (value.bits & 0x7fff) > 0x7f80; }
+HEDDLE_IN_LOOP bool is_nan(Half value) { return (value.bits & 0x7fff) > 0x7c00; }
+HEDDLE_IN_LOOP bool is_nan(Brain value) { return (value.bits & 0x7fff) > 0x7f80; }
 
 // .ftz and .sat, which bf16 does not have; every NaN is the same.
 template <bool Ftz, bool Sat>
-inline Half finished(Half value) {
+HEDDLE_IN_LOOP Half finished(Half value) {
   const Half flat = flushed<Ftz>(value);
   if constexpr (Sat) {
     const std::uint32_t below = flat.bits > 0x3c00 ? 0x3c00u : flat.bits;
@@ -93,7 +93,7 @@ inline Half finished(Half value) {
   }
 }
 template <bool Ftz, bool Sat>
-inline Brain finished(Brain value) {
+HEDDLE_IN_LOOP Brain finished(Brain value) {
   return {is_nan(value) ? kNan16 : value.bits};
 }
 

@@ -11,7 +11,7 @@ namespace {
 enum class Finish : std::uint8_t { plain, sat, relu };
 
 template <bool Ftz, Finish How, class Narrow>
-Narrow finish(float value) {
+HEDDLE_IN_LOOP Narrow finish(float value) {
   Narrow narrow = finished<Ftz, How == Finish::sat>(to_narrow<Narrow>(value));
   if constexpr (How == Finish::relu) {
     narrow.bits = static_cast<std::uint16_t>(!is_nan(narrow) && (narrow.bits & 0x8000) != 0 ? 0 : narrow.bits);
@@ -20,36 +20,39 @@ Narrow finish(float value) {
 }
 // Sums of two numbers of 8 or 11 bits may be rounded to 24 bits on their way.
 template <class Narrow, bool Ftz, Finish How>
-Narrow add_narrow(Narrow a, Narrow b) {
+HEDDLE_IN_LOOP Narrow add_narrow(Narrow a, Narrow b) {
   return finish<Ftz, How, Narrow>(to_float(flushed<Ftz>(a)) + to_float(flushed<Ftz>(b)));
 }
 template <class Narrow, bool Ftz, Finish How>
-Narrow subtract_narrow(Narrow a, Narrow b) {
+HEDDLE_IN_LOOP Narrow subtract_narrow(Narrow a, Narrow b) {
   return finish<Ftz, How, Narrow>(to_float(flushed<Ftz>(a)) - to_float(flushed<Ftz>(b)));
 }
 template <class Narrow, bool Ftz, Finish How>
-Narrow multiply_narrow(Narrow a, Narrow b) {
+HEDDLE_IN_LOOP Narrow multiply_narrow(Narrow a, Narrow b) {
   const double product = double{to_float(flushed<Ftz>(a))} * double{to_float(flushed<Ftz>(b))};
   return finish<Ftz, How, Narrow>(odd32(product));
 }
 template <class Narrow, bool Ftz, Finish How>
-Narrow fuse_narrow(Narrow a, Narrow b, Narrow c) {
+HEDDLE_IN_LOOP Narrow fuse_narrow(Narrow a, Narrow b, Narrow c) {
   const double product = double{to_float(flushed<Ftz>(a))} * double{to_float(flushed<Ftz>(b))};
-  return finish<Ftz, How, Narrow>(odd32(odd_sum(product, to_float(flushed<Ftz>(c)))));
+  const double summand = to_float(flushed<Ftz>(c));
+  // Of f16, a sum beyond double precision's 53 bits is one of numbers so far apart that the smaller does not count.
+  constexpr bool kFits = std::is_same_v<Narrow, Half>;
+  return finish<Ftz, How, Narrow>(odd32(kFits ? product + summand : odd_sum(product, summand)));
 }
 // The NaN with which boxes are filled outside their tensor makes the product nothing.
 template <class Narrow, Finish How>
-Narrow fuse_inside(Narrow a, Narrow b, Narrow c) {
+HEDDLE_IN_LOOP Narrow fuse_inside(Narrow a, Narrow b, Narrow c) {
   if (a.bits == kNan16 || b.bits == kNan16) return {0};
   return fuse_narrow<Narrow, false, How>(a, b, c);
 }
 
 template <class Narrow, bool Ftz>
-Narrow negate_narrow(Narrow a) {
+HEDDLE_IN_LOOP Narrow negate_narrow(Narrow a) {
   return flushed<Ftz>(Narrow{static_cast<std::uint16_t>(a.bits ^ 0x8000)});
 }
 template <class Narrow, bool Ftz>
-Narrow absolute_narrow(Narrow a) {
+HEDDLE_IN_LOOP Narrow absolute_narrow(Narrow a) {
   return flushed<Ftz>(Narrow{static_cast<std::uint16_t>(a.bits & 0x7fff)});
 }
 
@@ -58,7 +61,7 @@ inline std::int32_t ordered16(std::uint32_t code) {
   return static_cast<std::int16_t>(code ^ ((code & 0x8000) != 0 ? 0x7fffu : 0u));
 }
 template <class Narrow, bool Max, bool Nan, bool Xorsign>
-Narrow extreme_narrow(Narrow x, Narrow y) {
+HEDDLE_IN_LOOP Narrow extreme_narrow(Narrow x, Narrow y) {
   std::uint32_t a = x.bits;
   std::uint32_t b = y.bits;
   const std::uint32_t sign = (a ^ b) & 0x8000;
@@ -75,7 +78,7 @@ Narrow extreme_narrow(Narrow x, Narrow y) {
   return {is_nan(result) ? kNan16 : result.bits};
 }
 template <class Narrow, bool Max, bool Ftz, bool Nan, bool Xorsign>
-Narrow extreme_of_two_narrow(Narrow a, Narrow b) {
+HEDDLE_IN_LOOP Narrow extreme_of_two_narrow(Narrow a, Narrow b) {
   return extreme_narrow<Narrow, Max, Nan, Xorsign>(flushed<Ftz>(a), flushed<Ftz>(b));
 }
 

@@ -71,6 +71,9 @@ inline void write_lane(std::uint32_t* plane, std::uint32_t lane, T value) {
   }
 }
 
+// Functions of loops over lanes, which are vectorised only if nothing in them is a call.
+#define HEDDLE_IN_LOOP [[gnu::always_inline]] inline
+
 // Iterations do not depend on each other: a destination is a source's own plane, or another.
 #if defined(__clang__)
 #define HEDDLE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")

@@ -17,14 +17,14 @@ constexpr std::uint64_t kNan64 = 0xfff8000000000000;    // of an invalid operati
 constexpr std::uint64_t kQuiet64 = 0x0008000000000000;  // the bit of quiet NaNs
 constexpr std::uint16_t kNan16 = 0x7fff;                // f16 and bf16
 
-inline std::uint32_t bits32(float value) { return bit_cast<std::uint32_t>(value); }
-inline float float_of(std::uint32_t bits) { return bit_cast<float>(bits); }
-inline std::uint64_t bits64(double value) { return bit_cast<std::uint64_t>(value); }
-inline double double_of(std::uint64_t bits) { return bit_cast<double>(bits); }
+HEDDLE_IN_LOOP std::uint32_t bits32(float value) { return bit_cast<std::uint32_t>(value); }
+HEDDLE_IN_LOOP float float_of(std::uint32_t bits) { return bit_cast<float>(bits); }
+HEDDLE_IN_LOOP std::uint64_t bits64(double value) { return bit_cast<std::uint64_t>(value); }
+HEDDLE_IN_LOOP double double_of(std::uint64_t bits) { return bit_cast<double>(bits); }
 
 // .ftz: subnormal numbers become zeros of the same sign.
 template <bool Ftz>
-inline float flushed(float value) {
+HEDDLE_IN_LOOP float flushed(float value) {
   if constexpr (!Ftz) return value;
   const std::uint32_t bits = bits32(value);
   return float_of((bits & 0x7f800000) == 0 ? bits & 0x80000000 : bits);
@@ -32,7 +32,7 @@ inline float flushed(float value) {
 
 // .sat: into [0, 1], NaN to +0; else every NaN is the same.
 template <bool Ftz, bool Sat>
-inline float finished(float value) {
+HEDDLE_IN_LOOP float finished(float value) {
   if constexpr (Sat) {
     const float below = value < 1.0f ? value : 1.0f;   // NaN: 1
     return flushed<Ftz>(value > 0.0f ? below : 0.0f);  // NaN: 0
@@ -43,14 +43,14 @@ inline float finished(float value) {
 }
 
 template <bool Ftz, bool Sat>
-inline double finished(double value) {
+HEDDLE_IN_LOOP double finished(double value) {
   if constexpr (Sat) return value > 0 ? (value < 1 ? value : 1.0) : 0.0;
   return value;
 }
 
 // a + b, the last bit odd if that is not exact: whoever rounds the result to a number of at most 51 bits gets what he
 // would of the exact sum.
-inline double odd_sum(double a, double b) {
+HEDDLE_IN_LOOP double odd_sum(double a, double b) {
   const double sum = a + b;
   const double of_b = sum - a;
   const double error = (a - (sum - of_b)) + (b - of_b);  // exact; NaN beside infinities
@@ -63,7 +63,7 @@ inline double odd_sum(double a, double b) {
 
 // `value` as single precision. Zeros keep their sign.
 template <Rounding Mode>
-inline float rounded32(double value) {
+HEDDLE_IN_LOOP float rounded32(double value) {
   const auto nearest = static_cast<float>(value);
   if constexpr (Mode == Rounding::rn) return nearest;
   const double back = nearest;
@@ -94,7 +94,7 @@ template <Rounding Mode>
 
 // a + b of single precision.
 template <Rounding Mode>
-inline float sum32(float a, float b) {
+HEDDLE_IN_LOOP float sum32(float a, float b) {
   if constexpr (Mode == Rounding::rn) {
     return a + b;
   } else {
@@ -102,7 +102,7 @@ inline float sum32(float a, float b) {
   }
 }
 template <Rounding Mode>
-inline float product32(float a, float b) {
+HEDDLE_IN_LOOP float product32(float a, float b) {
   if constexpr (Mode == Rounding::rn) {
     return a * b;
   } else {
@@ -111,7 +111,7 @@ inline float product32(float a, float b) {
 }
 // a · b + c, rounded once.
 template <Rounding Mode>
-inline float fused32(float a, float b, float c) {
+HEDDLE_IN_LOOP float fused32(float a, float b, float c) {
   const double product = double{a} * double{b};  // exact
   if constexpr (Mode == Rounding::rn) {
     return static_cast<float>(odd_sum(product, c));
@@ -121,11 +121,11 @@ inline float fused32(float a, float b, float c) {
 }
 
 // Double precision keeps the payload of the first NaN among its sources.
-inline double first_nan(double a, double b, double result) {
+HEDDLE_IN_LOOP double first_nan(double a, double b, double result) {
   const std::uint64_t nan = a != a ? bits64(a) | kQuiet64 : b != b ? bits64(b) | kQuiet64 : kNan64;
   return double_of(result != result ? nan : bits64(result));
 }
-inline double first_nan(double a, double b, double c, double result) {
+HEDDLE_IN_LOOP double first_nan(double a, double b, double c, double result) {
   const std::uint64_t nan = a != a   ? bits64(a) | kQuiet64
                             : b != b ? bits64(b) | kQuiet64
                             : c != c ? bits64(c) | kQuiet64

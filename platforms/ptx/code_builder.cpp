@@ -77,6 +77,25 @@ std::uint32_t CodeBuilder::add(BulkForm form) {
   return static_cast<std::uint32_t>(code_.bulk.size() - 1);
 }
 
+std::uint32_t CodeBuilder::add(MatrixWork work) {
+  code_.matrices.push_back(std::move(work));
+  return static_cast<std::uint32_t>(code_.matrices.size() - 1);
+}
+
+bool CodeBuilder::add(WarpgroupWork work, std::uint32_t& index) {
+  std::vector<std::uint32_t> bundle;
+  for (const PlaneRef ref : work.accumulators) bundle.push_back(owner_[static_cast<std::size_t>(ref)]);
+  const bool known = std::find(bundles_.begin(), bundles_.end(), bundle) != bundles_.end();
+  for (const std::vector<std::uint32_t>& other : bundles_) {
+    const auto shared = [&](std::uint32_t reg) { return std::find(other.begin(), other.end(), reg) != other.end(); };
+    if (!known && std::any_of(bundle.begin(), bundle.end(), shared)) return false;
+  }
+  if (!known) bundles_.push_back(std::move(bundle));
+  code_.warpgroups.push_back(std::move(work));
+  index = static_cast<std::uint32_t>(code_.warpgroups.size() - 1);
+  return true;
+}
+
 std::uint32_t CodeBuilder::add_table(std::vector<LabelId> labels) {
   code_.tables.push_back(std::move(labels));
   return static_cast<std::uint32_t>(code_.tables.size() - 1);
@@ -100,14 +119,27 @@ void CodeBuilder::resolve_labels() {
   }
 }
 
-PtxCode CodeBuilder::finish(std::uint32_t dynamic_shared) {
-  for (const auto& [index, offset] : dynamic_) {
-    const auto value = static_cast<std::uint32_t>(dynamic_shared + offset);
-    std::fill_n(code_.constants.begin() + std::size_t{index} * arch::kWarpLanes, arch::kWarpLanes, value);
-  }
+PlaneRef CodeBuilder::hidden_constant(std::uint32_t offset) {
+  constexpr std::uint32_t kWord = 4;
+  const PlaneRef made = dynamic_constant(offset, 1);
+  hidden_.push_back(dynamic_.back());
+  dynamic_.pop_back();
+  hidden_bytes_ = std::max(hidden_bytes_, offset + kWord);
+  return made;
+}
+
+PtxCode CodeBuilder::finish(std::uint32_t hidden, std::uint32_t dynamic) {
+  const auto fill = [this](const auto& constants, std::uint32_t base) {
+    for (const auto& [index, offset] : constants) {
+      const auto value = static_cast<std::uint32_t>(base + offset);
+      std::fill_n(code_.constants.begin() + std::size_t{index} * arch::kWarpLanes, arch::kWarpLanes, value);
+    }
+  };
+  fill(hidden_, hidden);
+  fill(dynamic_, dynamic);
   resolve_labels();
-  return CodeFinisher(std::move(code_),
-                      {std::move(drafts_), std::move(texts_), std::move(registers_), std::move(owner_)})
+  return CodeFinisher(std::move(code_), {std::move(drafts_), std::move(texts_), std::move(registers_),
+                                         std::move(owner_), std::move(bundles_)})
       .run();
 }
 

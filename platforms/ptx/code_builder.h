@@ -28,6 +28,11 @@ class CodeBuilder {
   // One whose value is known at the end: `offset` behind the dynamic shared memory.
   PlaneRef dynamic_constant(std::uint64_t offset, std::uint32_t planes);
 
+  // The address of a word of shared memory that the module does not see: zero when a CTA begins, and behind what it
+  // has.
+  PlaneRef hidden_constant(std::uint32_t offset);
+  std::uint32_t hidden_bytes() const { return hidden_bytes_; }
+
   // What follows comes from there.
   void at(const Instruction& instruction, std::string text);
   void set_guard(const PredicateRef& guard) { guard_ = guard; }
@@ -38,6 +43,9 @@ class CodeBuilder {
   ResolvedInstruction& add_free(Action action);
   std::uint32_t add(const AccessForm& form);
   std::uint32_t add(BulkForm form);
+  std::uint32_t add(MatrixWork work);
+  // Its registers, of one plane each, come to lie side by side: false if some do so in another order already.
+  bool add(WarpgroupWork work, std::uint32_t& index);
   std::uint32_t add_table(std::vector<LabelId> labels);
 
   LabelId make_label();
@@ -48,9 +56,9 @@ class CodeBuilder {
   PtxCode& code() { return code_; }
   std::size_t size() const { return drafts_.size(); }
 
-  // To code that runs; `dynamic_shared`: where the dynamic shared memory begins. Throws InputError if it needs more
-  // registers than a warp has.
-  PtxCode finish(std::uint32_t dynamic_shared);
+  // To code that runs; `hidden`, `dynamic`: where the hidden words and the dynamic shared memory begin. Throws
+  // InputError if it needs more registers than a warp has.
+  PtxCode finish(std::uint32_t hidden, std::uint32_t dynamic);
 
  private:
   void resolve_labels();
@@ -63,6 +71,9 @@ class CodeBuilder {
   std::vector<std::uint32_t> labels_;  // index of an instruction
   std::map<std::pair<std::uint64_t, std::uint32_t>, PlaneRef> constants_;
   std::vector<std::pair<std::uint32_t, std::uint64_t>> dynamic_;  // constant planes, offset
+  std::vector<std::vector<std::uint32_t>> bundles_;               // registers that lie side by side
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> hidden_;   // the same
+  std::uint32_t hidden_bytes_ = 0;
   PredicateRef guard_;
   Instruction current_;
   std::string current_text_;

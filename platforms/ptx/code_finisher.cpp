@@ -56,6 +56,7 @@ OrderedInstruction::Memory memory_of(const ResolvedInstruction& instruction, con
     case Action::shuffle:
     case Action::reduce:
     case Action::elect:
+    case Action::matrix:
       return Memory::gathers;
     default:
       return LaneWork::runs(instruction.action) ? Memory::none : Memory::all;
@@ -110,9 +111,8 @@ struct LiveInterval {
 // Names the registers of instructions while they are virtual.
 class Uses {
  public:
-  Uses(const std::vector<VirtualRegister>& registers, const std::vector<std::uint32_t>& owner,
-       const std::vector<BulkForm>& bulk)
-      : registers_(registers), owner_(owner), bulk_(bulk) {}
+  Uses(const std::vector<VirtualRegister>& registers, const std::vector<std::uint32_t>& owner, const PtxCode& code)
+      : registers_(registers), owner_(owner), code_(code) {}
 
   RegisterUse of(const ResolvedInstruction& now) const {
     RegisterUse use;
@@ -128,7 +128,20 @@ class Uses {
     for (const PredicateRef& ref : now.p_out) predicate(use.writes, ref);
     for (std::size_t i = 0; i < now.r.size(); ++i) plane(i < kFirstSource ? use.writes : use.reads, now.r[i]);
     if (now.action == Action::bulk) {
-      for (const BulkOperand& operand : bulk_[now.target].operands) plane(use.reads, operand.plane);
+      for (const BulkOperand& operand : code_.bulk[now.target].operands) plane(use.reads, operand.plane);
+    }
+    if (now.action == Action::matrix) {
+      const MatrixWork& work = code_.matrices[now.target];
+      for (const auto* list : {&work.a, &work.b, &work.c}) {
+        for (const PlaneRef ref : *list) plane(use.reads, ref);
+      }
+      for (const PlaneRef ref : work.to) plane(use.writes, ref);
+    }
+    if (now.action == Action::warpgroup) {
+      for (const PlaneRef ref : code_.warpgroups[now.target].accumulators) {
+        plane(use.reads, ref);
+        plane(use.writes, ref);
+      }
     }
     if (now.r[0] >= 0 && (now.action == Action::copy || now.action == Action::narrow)) {
       const VirtualRegister& whole = registers_[owner_[static_cast<std::size_t>(now.r[0])]];
@@ -140,7 +153,7 @@ class Uses {
  private:
   const std::vector<VirtualRegister>& registers_;
   const std::vector<std::uint32_t>& owner_;
-  const std::vector<BulkForm>& bulk_;
+  const PtxCode& code_;
 };
 
 }  // namespace
@@ -148,7 +161,7 @@ class Uses {
 // As an assembler would, so that loads are under way while others work.
 void CodeFinisher::reorder() {
   const FlowGraph graph(of_.instructions, code_.tables);
-  const Uses uses(of_.registers, of_.owner, code_.bulk);
+  const Uses uses(of_.registers, of_.owner, code_);
   const auto carry = static_cast<std::uint32_t>(of_.registers.size());  // the condition code, as a register
   std::vector<std::uint32_t> planes;
   for (const VirtualRegister& reg : of_.registers) planes.push_back(reg.predicate ? 0 : reg.planes);
@@ -184,7 +197,7 @@ void CodeFinisher::reorder() {
 // goes before the branch at its end.
 void CodeFinisher::sink_free_instructions() {
   const FlowGraph graph(of_.instructions, code_.tables);
-  const Uses uses(of_.registers, of_.owner, code_.bulk);
+  const Uses uses(of_.registers, of_.owner, code_);
   for (const FlowBlock& block : graph.blocks()) {
     for (std::uint32_t i = block.end; i-- > block.begin;) {
       if (!of_.instructions[i].free) continue;
@@ -260,7 +273,7 @@ void CodeFinisher::charge_ends_of_blocks() {
 
 void CodeFinisher::allocate() {
   const FlowGraph graph(of_.instructions, code_.tables);
-  const Uses names(of_.registers, of_.owner, code_.bulk);
+  const Uses names(of_.registers, of_.owner, code_);
   std::vector<RegisterUse> uses;
   uses.reserve(of_.instructions.size());
   for (const ResolvedInstruction& draft : of_.instructions) uses.push_back(names.of(draft));
@@ -299,6 +312,20 @@ void CodeFinisher::allocate() {
       if (live[reg] != 0) intervals[reg].add(block.begin);
     }
   }
+  // A bundle lives as one: in its first register.
+  std::vector<std::uint32_t> planes;
+  for (const VirtualRegister& reg : of_.registers) planes.push_back(reg.planes);
+  for (const std::vector<std::uint32_t>& bundle : of_.bundles) {
+    LiveInterval& whole = intervals[bundle.front()];
+    planes[bundle.front()] = static_cast<std::uint32_t>(bundle.size());
+    for (std::size_t i = 1; i < bundle.size(); ++i) {
+      LiveInterval& part = intervals[bundle[i]];
+      whole.begin = std::min(whole.begin, part.begin);
+      whole.end = std::max(whole.end, part.end);
+      part = {};
+      part.reg = bundle[i];
+    }
+  }
   intervals.erase(std::remove_if(intervals.begin(), intervals.end(), [](const LiveInterval& i) { return !i.any(); }),
                   intervals.end());
   std::stable_sort(intervals.begin(), intervals.end(),
@@ -314,15 +341,18 @@ void CodeFinisher::allocate() {
         ++i;
         continue;
       }
-      pool.give(place[active[i].reg], of_.registers[active[i].reg].planes);
+      pool.give(place[active[i].reg], planes[active[i].reg]);
       active[i] = active.back();
       active.pop_back();
     }
-    place[interval.reg] = pool.take(of_.registers[interval.reg].planes);
+    place[interval.reg] = pool.take(planes[interval.reg]);
     active.push_back(interval);
     if (of_.registers[interval.reg].predicate) {
       scalars.emplace(place[interval.reg], static_cast<std::uint32_t>(kFirstPredicate + scalars.size()));
     }
+  }
+  for (const std::vector<std::uint32_t>& bundle : of_.bundles) {
+    for (std::uint32_t i = 1; i < bundle.size(); ++i) place[bundle[i]] = place[bundle.front()] + i;
   }
   code_.predicates = static_cast<std::uint32_t>(scalars.size());
   code_.dummy = static_cast<std::uint16_t>(pool.size());
@@ -348,8 +378,16 @@ void CodeFinisher::allocate() {
   };
   for (std::size_t i = 0; i < of_.instructions.size(); ++i) {
     ResolvedInstruction& draft = of_.instructions[i];
-    for (const std::uint32_t reg : uses[i].reads) add_range(draft.needs.reads, range(reg));
-    for (const std::uint32_t reg : uses[i].writes) add_range(draft.needs.writes, range(reg));
+    const bool warpgroup = draft.action == Action::warpgroup;
+    const auto accumulates = [&](std::uint32_t reg) {
+      return warpgroup && std::find(uses[i].writes.begin(), uses[i].writes.end(), reg) != uses[i].writes.end();
+    };
+    for (const std::uint32_t reg : uses[i].reads) {
+      if (!accumulates(reg)) add_range(draft.needs.reads, range(reg));
+    }
+    if (!warpgroup) {
+      for (const std::uint32_t reg : uses[i].writes) add_range(draft.needs.writes, range(reg));
+    }
     for (PlaneRef& ref : draft.r) plane(ref);
     predicate(draft.guard);
     for (PredicateRef& ref : draft.p_in) predicate(ref);
@@ -357,6 +395,14 @@ void CodeFinisher::allocate() {
   }
   for (BulkForm& form : code_.bulk) {
     for (BulkOperand& operand : form.operands) plane(operand.plane);
+  }
+  for (WarpgroupWork& work : code_.warpgroups) {
+    for (PlaneRef& ref : work.accumulators) plane(ref);
+  }
+  for (MatrixWork& work : code_.matrices) {
+    for (auto* list : {&work.to, &work.a, &work.b, &work.c}) {
+      for (PlaneRef& ref : *list) plane(ref);
+    }
   }
 }
 
@@ -368,6 +414,7 @@ void CodeFinisher::note_needs() {
       const arch::OperationNeeds& next = of_.instructions[i + 1].needs;
       needs.code = next.code;
       needs.unit = next.unit;
+      needs.accumulators = next.accumulators;
       // The SM takes the first of what is written for the result of the operation.
       const arch::OperationNeeds own = needs;
       needs.reads = next.reads;
@@ -400,6 +447,13 @@ void CodeFinisher::note_needs() {
       case Action::mbarrier:
         needs.code = code_.accesses[draft.target].code;
         break;
+      case Action::warpgroup: {
+        const WarpgroupWork& work = code_.warpgroups[draft.target];
+        needs.code = OpCode::matmul_async;
+        needs.accumulators = {static_cast<std::uint16_t>(work.accumulators.front()),
+                              static_cast<std::uint16_t>(work.accumulators.size())};
+        break;
+      }
       case Action::bulk:
         needs.code = code_.bulk[draft.target].code;
         break;

@@ -23,7 +23,8 @@ struct DraftCode {
   std::vector<ResolvedInstruction> instructions;
   std::vector<std::string> texts;
   std::vector<VirtualRegister> registers;
-  std::vector<std::uint32_t> owner;  // of each virtual plane: a register
+  std::vector<std::uint32_t> owner;                 // of each virtual plane: a register
+  std::vector<std::vector<std::uint32_t>> bundles;  // registers of one plane each that come to lie side by side
 };
 
 class CodeFinisher {

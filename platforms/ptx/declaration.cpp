@@ -434,7 +434,7 @@ void DeclarationReader::read_scalar(Variable& variable, std::uint64_t at) {
     read_address(address);
   }
   auto& initial = *variable.initial;
-  if (at + address.bytes > kMaxInitialBytes) put(variable, at, {}, start.place);  // says so
+  check_reach(variable, at + address.bytes, start.place);
   initial.bytes.resize(std::max<std::size_t>(initial.bytes.size(), at + address.bytes));
   initial.addresses.push_back(std::move(address));
 }
@@ -462,18 +462,21 @@ void DeclarationReader::read_address(Initializer::Address& address) {
     const Token start = tokens_.peek();
     const Constant value = constants_.read_term();
     if (!value.is_integer()) tokens_.refuse_token(start, "how many bytes to go on");
-    const std::uint64_t old = static_cast<std::uint64_t>(address.offset);
+    const auto old = static_cast<std::uint64_t>(address.offset);
     address.offset = static_cast<std::int64_t>(sign.text == "+" ? old + value.bits : old - value.bits);
   }
 }
 
+void DeclarationReader::check_reach(const Variable& variable, std::uint64_t end, TextPlace place) const {
+  if (end <= kMaxInitialBytes) return;
+  tokens_.refuse(place,
+                 "an initial value behind byte " + std::to_string(kMaxInitialBytes) + " of '" + variable.name + "'",
+                 "let the host or a kernel fill so large an array");
+}
+
 void DeclarationReader::put(Variable& variable, std::uint64_t at, const Constant& value, TextPlace place) const {
   const std::uint32_t bytes = bytes_of(variable.type);
-  if (at + bytes > kMaxInitialBytes) {
-    tokens_.refuse(place,
-                   "an initial value behind byte " + std::to_string(kMaxInitialBytes) + " of '" + variable.name + "'",
-                   "let the host or a kernel fill so large an array");
-  }
+  check_reach(variable, at + bytes, place);
   std::uint64_t bits = value.bits;
   const bool takes_real = is_floating(variable.type) || (is_bits(variable.type) && bytes >= 4);
   if (value.is_integer() ? is_floating(variable.type) : !takes_real) {

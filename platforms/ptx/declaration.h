@@ -59,6 +59,7 @@ class DeclarationReader {
   void read_element(Variable& variable, std::uint64_t at);
   void read_scalar(Variable& variable, std::uint64_t at);
   void read_address(Initializer::Address& address);
+  void check_reach(const Variable& variable, std::uint64_t end, TextPlace place) const;
   void put(Variable& variable, std::uint64_t at, const Constant& value, TextPlace place) const;
 
   TokenReader& tokens_;

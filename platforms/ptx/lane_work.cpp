@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "common/bits.h"
 #include "common/error.h"
@@ -13,7 +14,7 @@ using arch::LaneMask;
 
 namespace {
 
-constexpr LaneMask kAllLanes = ~LaneMask{0};
+constexpr LaneMask kEveryLane = ~LaneMask{0};
 
 std::uint32_t reduced(ReduceKind kind, bool is_signed, std::uint32_t a, std::uint32_t b) {
   const bool less = is_signed ? static_cast<std::int32_t>(a) < static_cast<std::int32_t>(b) : a < b;
@@ -44,7 +45,7 @@ LaneMask nonzero(const std::uint32_t* values) {
 
 bool LaneWork::runs(Action action) {
   return action <= Action::special || (action >= Action::to_window && action <= Action::rank_of) ||
-         (action >= Action::vote && action <= Action::elect);
+         (action >= Action::vote && action <= Action::matrix);
 }
 
 std::uint32_t LaneWork::own_word(std::uint32_t word) const {
@@ -70,7 +71,7 @@ void LaneWork::run(const ResolvedInstruction& now, LaneMask lanes) {
     case Action::set_predicate:
       return set_predicate(now.p_out[0], nonzero(plane(now.r[2])), lanes);
     case Action::copy_predicate: {
-      const LaneMask given = now.p_in[0].any() ? predicate(now.p_in[0]) : now.number != 0 ? kAllLanes : 0;
+      const LaneMask given = now.p_in[0].any() ? predicate(now.p_in[0]) : now.number != 0 ? kEveryLane : 0;
       return set_predicate(now.p_out[0], given, lanes);
     }
     case Action::place:
@@ -90,6 +91,8 @@ void LaneWork::run(const ResolvedInstruction& now, LaneMask lanes) {
       return shuffle(now, lanes);
     case Action::reduce:
       return reduce(now, lanes);
+    case Action::matrix:
+      return matrix(code_.matrices[now.target], lanes);
     default:
       return votes(now, lanes);
   }
@@ -105,6 +108,7 @@ void LaneWork::alu(const ResolvedInstruction& now, LaneMask lanes) {
   for (std::size_t i = 0; i < 4; ++i) {
     if (now.r[kFirstSource + i] != kNoPlane) operands.s[i] = plane(now.r[kFirstSource + i]);
   }
+  std::copy(now.part.begin(), now.part.end(), operands.part);
   if (now.carries) operands.carry = static_cast<LaneMask>(state_.scalars[kCarryScalar]);
   now.function(operands);
   for (std::size_t i = 0; i < 2; ++i) set_predicate(now.p_out[i], operands.p_out[i], lanes);
@@ -117,7 +121,7 @@ void LaneWork::copy(const ResolvedInstruction& now, LaneMask lanes) {
   for (std::int32_t i = 0; i < now.planes; ++i) {
     const std::uint32_t* from = plane(now.r[2] >= 0 ? now.r[2] + i : now.r[2] - i);
     std::uint32_t* to = own(now.r[0] + i);
-    if (lanes == kAllLanes) {
+    if (lanes == kEveryLane) {
       std::copy(from, from + kWarpLanes, to);
       continue;
     }
@@ -195,9 +199,9 @@ std::uint64_t LaneWork::number(PlaceNumber which, std::uint32_t lane) const {
     case PlaceNumber::mask_le:
       return static_cast<LaneMask>((std::uint64_t{2} << lane) - 1);
     case PlaceNumber::mask_ge:
-      return kAllLanes << lane;
+      return kEveryLane << lane;
     case PlaceNumber::mask_gt:
-      return static_cast<LaneMask>(std::uint64_t{kAllLanes} << (lane + 1));
+      return static_cast<LaneMask>(std::uint64_t{kEveryLane} << (lane + 1));
     case PlaceNumber::warp:
       return place_.warp;
     case PlaceNumber::ntid_x:
@@ -315,7 +319,7 @@ void LaneWork::votes(const ResolvedInstruction& now, LaneMask lanes) {
   const LaneMask here = members(now, lanes);
   LaneMask set = 0;
   if (now.action == Action::vote || now.action == Action::ballot) {
-    set = (now.p_in[0].any() ? predicate(now.p_in[0]) : now.number != 0 ? kAllLanes : 0) & here;
+    set = (now.p_in[0].any() ? predicate(now.p_in[0]) : now.number != 0 ? kEveryLane : 0) & here;
   }
   std::uint32_t value = 0;
   switch (now.action) {
@@ -323,7 +327,7 @@ void LaneWork::votes(const ResolvedInstruction& now, LaneMask lanes) {
       const auto kind = static_cast<VoteKind>(now.kind);
       const bool all = set == here;
       const bool holds = kind == VoteKind::all ? all : kind == VoteKind::any ? set != 0 : all || set == 0;
-      return set_predicate(now.p_out[0], holds ? kAllLanes : 0, lanes);
+      return set_predicate(now.p_out[0], holds ? kEveryLane : 0, lanes);
     }
     case Action::ballot:
       value = set;
@@ -357,7 +361,7 @@ void LaneWork::match(const ResolvedInstruction& now, LaneMask lanes) {
   if (now.action == Action::match_all) {
     bits::for_each(here, [&](std::uint32_t lane) { all |= LaneMask{result[lane] == here} << lane; });
     if (all != here) result.fill(0);
-    set_predicate(now.p_out[0], all == here ? kAllLanes : 0, lanes);
+    set_predicate(now.p_out[0], all == here ? kEveryLane : 0, lanes);
   }
   if (now.r[0] == kNoPlane) return;
   bits::for_each(lanes, [&](std::uint32_t lane) { put(now.r[0], lane, result[lane], 1); });
@@ -413,6 +417,52 @@ void LaneWork::reduce(const ResolvedInstruction& now, LaneMask lanes) {
     value = reduced(static_cast<ReduceKind>(now.kind), now.is_signed, value, a[lane]);
   });
   bits::for_each(lanes, [&](std::uint32_t lane) { put(now.r[0], lane, value, 1); });
+}
+
+void LaneWork::matrix(const MatrixWork& work, LaneMask lanes) {
+  constexpr std::size_t kMost = 16;
+  std::array<LaneWords, kMost> a;
+  std::array<LaneWords, kMost> to;
+  const auto get = [this](const std::vector<PlaneRef>& from, std::array<LaneWords, kMost>& words) {
+    for (std::size_t i = 0; i < from.size(); ++i) std::copy_n(plane(from[i]), kWarpLanes, words[i].begin());
+  };
+  get(work.a, a);
+  switch (work.kind) {
+    case MatrixWork::Kind::multiply: {
+      std::array<LaneWords, kMost> b;
+      std::array<LaneWords, kMost> c;
+      get(work.b, b);
+      get(work.c, c);
+      multiply_matrices(work.mma, to.data(), a.data(), b.data(), c.data());
+      break;
+    }
+    case MatrixWork::Kind::load:
+      for (std::size_t j = 0; j < work.to.size(); ++j) {
+        MatrixRows rows;
+        for (std::size_t row = 0; row < 8; ++row) {
+          for (std::size_t word = 0; word < 4; ++word)
+            std::memcpy(rows.bytes[row] + 4 * word, &a[word][8 * j + row], 4);
+        }
+        to[j] = load_matrix(rows, work.transposed);
+      }
+      break;
+    case MatrixWork::Kind::store:
+      for (std::size_t j = 0; j < work.a.size(); ++j) {
+        const MatrixRows rows = store_matrix(a[j], work.transposed);
+        for (std::size_t row = 0; row < 8; ++row) {
+          for (std::size_t word = 0; word < 4; ++word)
+            std::memcpy(&to[word][8 * j + row], rows.bytes[row] + 4 * word, 4);
+        }
+      }
+      break;
+    case MatrixWork::Kind::transpose:
+      to[0] = transpose_matrix(a[0]);
+      break;
+  }
+  for (std::size_t i = 0; i < work.to.size(); ++i) {
+    std::uint32_t* result = own(work.to[i]);
+    bits::for_each(lanes, [&](std::uint32_t lane) { result[lane] = to[i][lane]; });
+  }
 }
 
 }  // namespace heddle::ptx

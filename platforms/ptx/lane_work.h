@@ -52,6 +52,7 @@ class LaneWork {
   void match(const ResolvedInstruction& now, arch::LaneMask lanes);
   void shuffle(const ResolvedInstruction& now, arch::LaneMask lanes);
   void reduce(const ResolvedInstruction& now, arch::LaneMask lanes);
+  void matrix(const MatrixWork& work, arch::LaneMask lanes);
   std::uint64_t number(PlaceNumber which, std::uint32_t lane) const;
   // Of the lanes that an instruction names, those that take part in it.
   arch::LaneMask members(const ResolvedInstruction& now, arch::LaneMask lanes) const;

@@ -220,8 +220,8 @@ struct Module {
   std::vector<SourceFile> files;
   std::map<std::string, std::string> aliases;
 
-  const Function* find_function(const std::string& name) const;
-  const Variable* find_variable(const std::string& name) const;
+  const Function* find_function(const std::string& wanted) const;
+  const Variable* find_variable(const std::string& wanted) const;
 };
 
 // Throws InputError with file, line, column and remedy. `name` stands in messages.

@@ -161,6 +161,12 @@ std::optional<std::uint64_t> OperandResolver::constant(const Operand& operand) c
 }
 
 PlaneRef OperandResolver::register_of(const Operand& operand, const Symbol& symbol, const std::string& selector) const {
+  if (video_part(selector)) {
+    if (!parts_ || symbol.elements.size() != 1) {
+      fail(operand, "a part of a register is no operand here", "take it out with bfe or prmt");
+    }
+    return symbol.elements.front();
+  }
   const std::size_t element = element_of(selector);
   if (element >= symbol.elements.size()) {
     fail(operand, "the register has no such element", "name one that it has: .x, .y, .z or .w of a vector");
@@ -203,7 +209,7 @@ PlaneRef OperandResolver::any_source(const Operand& operand, Type type) {
       return register_of(operand, *found, named->selector);
     case Symbol::Kind::address:
     case Symbol::Kind::parameter:
-      return symbol_address(*found, 0, planes);
+      return symbol_address(*found, named->offset, planes);
     case Symbol::Kind::function:
       return builder.constant(found->offset, planes);
     default:
@@ -316,6 +322,7 @@ AddressValue OperandResolver::address(const Operand& operand) {
     case Symbol::Kind::parameter:
     case Symbol::Kind::bytes:
       value.symbol = found;
+      value.offset += named->offset;
       if (found->kind == Symbol::Kind::bytes) return value;
       value.base = symbol_address(*found, 0, 2);
       return value;

@@ -11,6 +11,7 @@
 #include "arch/address_map.h"
 #include "arch/warp_program.h"
 #include "ptx/alu.h"
+#include "ptx/mma.h"
 #include "ptx/module.h"
 
 namespace heddle::ptx {
@@ -68,11 +69,13 @@ enum class Action : std::uint8_t {
   shuffle,
   reduce,
   elect,
+  matrix,  // `target`: of `matrices`
   access,  // `access`: load, store, atomic, copies …
   barrier,
   control,  // an operation of the SM without operands: fences, commits, waits, cluster barriers
   mbarrier,
   bulk,
+  warpgroup,  // `target`: of `warpgroups`; r[2], r[3]: descriptors; p_in: whether it adds
 };
 
 enum class Window : std::uint8_t { global, shared, cluster, local, parameter, constant, generic };
@@ -135,9 +138,10 @@ struct AccessForm {
   arch::AtomicKind atomic = arch::AtomicKind::add;
   arch::ValueType type = arch::ValueType::u32;
   bool completes = false;
-  bool zero_fill = false;   // async_copy: r[4] is the number of bytes, the others are zero
-  bool read = false;        // bulk_wait
-  std::uint32_t bytes = 0;  // of waits: groups
+  bool zero_fill = false;                    // async_copy: r[4] is the number of bytes, the others are zero
+  arch::LaneMask only = ~arch::LaneMask{0};  // lanes that have an address
+  bool read = false;                         // bulk_wait
+  std::uint32_t bytes = 0;                   // of waits: groups
 };
 
 // cp.async.bulk and its kin: operands in `operands`, a plane each (two where `wide`).
@@ -169,6 +173,30 @@ struct BulkForm {
   std::vector<BulkOperand> operands;
 };
 
+// A matrix instruction: registers of 32 bits, in the order of the text.
+struct MatrixWork {
+  enum class Kind : std::uint8_t {
+    multiply,
+    load,   // a: 16 bytes of each lane, a row; to: matrices
+    store,  // a: matrices; to: rows
+    transpose,
+  };
+  Kind kind = Kind::multiply;
+  MmaForm mma;
+  bool transposed = false;
+  std::vector<PlaneRef> to;
+  std::vector<PlaneRef> a;
+  std::vector<PlaneRef> b;
+  std::vector<PlaneRef> c;
+};
+
+// wgmma.mma_async with both matrices in shared memory, along k: the accumulators lie side by side.
+struct WarpgroupWork {
+  arch::ValueType type = arch::ValueType::f16;
+  std::uint32_t n = 8;
+  std::vector<PlaneRef> accumulators;
+};
+
 struct ResolvedInstruction {
   Action action = Action::nothing;
   bool free = false;      // an assembler folds it away: it is carried out with what follows
@@ -188,6 +216,7 @@ struct ResolvedInstruction {
   std::array<PlaneRef, 8> r{kNoPlane, kNoPlane, kNoPlane, kNoPlane, kNoPlane, kNoPlane, kNoPlane, kNoPlane};
   std::array<PredicateRef, 2> p_in;
   std::array<PredicateRef, 2> p_out;
+  std::array<std::uint16_t, 3> part{};  // of video instructions, as AluOperands has them
   arch::Unit unit = arch::Unit::none;
   std::uint16_t count = 1;   // instructions of the machine
   std::uint32_t target = 0;  // of a branch; of an access, a bulk request, a table: index in its list
@@ -206,6 +235,8 @@ struct PtxCode {
   std::vector<std::string> texts;  // what to call them: "ld.global.f32 (add.ptx, line 31)"
   std::vector<AccessForm> accesses;
   std::vector<BulkForm> bulk;
+  std::vector<MatrixWork> matrices;
+  std::vector<WarpgroupWork> warpgroups;
   std::vector<std::vector<std::uint32_t>> tables;
   std::vector<std::uint32_t> constants;  // planes
   std::uint32_t planes = 0;              // registers of a warp, per lane

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "ptx/instruction_forms.h"
+#include "ptx/operand_resolver.h"
 #include "ptx/timing.h"
 
 namespace heddle::ptx {
@@ -218,12 +218,23 @@ void read_sources(OperandResolver& in, const AluForm& form, AluParts& parts) {
   }
 }
 
+// Of d, a and b.
+std::array<std::uint16_t, 3> parts_of(const OperandResolver& in) {
+  std::array<std::uint16_t, 3> result{};
+  for (std::size_t i = 0; i < result.size() && in.has(i); ++i) {
+    const auto* named = std::get_if<NameOperand>(&in.operand(i).what);
+    if (named != nullptr) result[i] = video_part(named->selector).value_or(0);
+  }
+  return result;
+}
+
 bool resolve_alu(OperandResolver& in) {
   const Instruction& instruction = in.instruction;
   if (!is_alu_opcode(instruction.opcode)) return false;
   std::string why;
   const AluForm* form = find_alu_form(instruction.opcode, instruction.modifiers, why);
   if (form == nullptr) in.fail(why, "use a form that the PTX manual has for the target");
+  if (instruction.opcode.front() == 'v') in.allow_parts();  // video instructions
   AluParts parts;
   read_sources(in, *form, parts);
   read_destinations(in, *form, parts);
@@ -233,6 +244,7 @@ bool resolve_alu(OperandResolver& in) {
   made.r = parts.r;
   made.p_in = parts.p_in;
   made.p_out = parts.p_out;
+  made.part = parts_of(in);
   made.carries = form->reads_carry || form->writes_carry;
   made.unit = cost.unit;
   made.count = cost.count;

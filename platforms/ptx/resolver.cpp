@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "common/error.h"
-#include "ptx/instruction_forms.h"
+#include "ptx/operand_resolver.h"
 
 namespace heddle::ptx {
 namespace {
@@ -75,10 +75,12 @@ class Resolver {
     block(*entry.body, scope, frame);
     builder_.set_guard({});
     builder_.add(Action::exit);
-    result.shared_bytes = static_cast<std::uint32_t>(aligned_up(shared_, kDynamicAlignment));
+    const auto hidden = static_cast<std::uint32_t>(aligned_up(shared_, 4));
+    if (builder_.hidden_bytes() > 0) shared_ = hidden + builder_.hidden_bytes();
+    const auto dynamic = static_cast<std::uint32_t>(aligned_up(shared_, kDynamicAlignment));
+    result.shared_bytes = has_dynamic_ ? dynamic : static_cast<std::uint32_t>(shared_);
     result.local_bytes = static_cast<std::uint32_t>(aligned_up(local_, 16));
-    result.code = builder_.finish(result.shared_bytes);
-    if (!has_dynamic_) result.shared_bytes = static_cast<std::uint32_t>(shared_);
+    result.code = builder_.finish(hidden, dynamic);
     return result;
   }
 
@@ -235,7 +237,7 @@ class Resolver {
     } else if (opcode == "call") {
       call(in);
     } else if (!resolve_registers(in) && !resolve_accesses(in) && !resolve_warp(in) && !resolve_synchronisation(in) &&
-               !resolve_bulk(in)) {
+               !resolve_bulk(in) && !resolve_matrices(in)) {
       in.fail("the model has no such instruction", "docs/ptx.md lists those that it has");
     }
   }

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "ptx/instruction_forms.h"
+#include "ptx/operand_resolver.h"
 
 namespace heddle::ptx {
 namespace {
@@ -14,7 +14,7 @@ enum class How : std::uint8_t {
   constant,  // of the launch: machines have them as constants
   machine,   // the SM knows it
 };
-struct Row {
+struct SpecialRow {
   const char* name;
   How how;
   std::uint8_t number;
@@ -24,7 +24,7 @@ struct Row {
 constexpr std::uint8_t of(PlaceNumber number) { return static_cast<std::uint8_t>(number); }
 constexpr std::uint8_t of(arch::SpecialRegister number) { return static_cast<std::uint8_t>(number); }
 
-constexpr Row kRows[] = {
+constexpr SpecialRow kSpecialRows[] = {
     {"%tid.x", How::place, of(PlaceNumber::tid_x), 4},
     {"%tid.y", How::place, of(PlaceNumber::tid_y), 4},
     {"%tid.z", How::place, of(PlaceNumber::tid_z), 4},
@@ -69,7 +69,7 @@ constexpr Row kRows[] = {
     {"%globaltimer_hi", How::machine, of(arch::SpecialRegister::clock), 4, 1},
 };
 
-void resolve_machine(OperandResolver& in, const Row& row, PlaneRef to) {
+void resolve_machine(OperandResolver& in, const SpecialRow& row, PlaneRef to) {
   const bool half = row.word == 1;
   const PlaneRef whole = half ? in.builder.make_register(2) : to;
   ResolvedInstruction& made = in.builder.add(Action::machine);
@@ -104,10 +104,11 @@ bool resolve_special_register(OperandResolver& in, Type type) {
     if (word != kNoPlane) in.copy(word, in.builder.constant(half, 1), 1);
     return true;
   }
-  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return name == r.name; });
-  if (row == std::end(kRows)) {
+  const auto* row = std::find_if(std::begin(kSpecialRows), std::end(kSpecialRows),
+                                 [&](const SpecialRow& r) { return name == r.name; });
+  if (row == std::end(kSpecialRows)) {
     std::vector<std::string> known;
-    for (const Row& r : kRows) known.emplace_back(r.name);
+    for (const SpecialRow& r : kSpecialRows) known.emplace_back(r.name);
     const std::string near = nearest(name, known);
     in.fail(in.operand(1), fmt::format("the model has no special register {}", name),
             near.empty() ? "pass what it says as a parameter of the kernel" : fmt::format("did you mean {}?", near));

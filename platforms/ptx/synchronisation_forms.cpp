@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "ptx/instruction_forms.h"
+#include "ptx/operand_resolver.h"
 
 namespace heddle::ptx {
 
@@ -31,20 +31,116 @@ void add_fence(OperandResolver& in, Order order, Scope scope) {
   add_control(in, form);
 }
 
-void resolve_cta_barrier(OperandResolver& in, Modifiers& words) {
-  words.take("cta");
-  words.take("aligned");
-  if (!words.take("sync")) {
-    in.fail("a barrier at which threads arrive without waiting, or reduce, is not in the model",
-            "use bar.sync, or an mbarrier");
-  }
-  if (!words.left().empty()) refuse_word(in, words.left());
-  const PlaneRef number = in.has(0) ? in.source(0, Type::b32) : in.builder.constant(0, 1);
-  const PlaneRef threads = in.has(1) ? in.source(1, Type::b32) : kNoPlane;
+constexpr std::uint32_t kHiddenWord = 4;     // bytes
+constexpr std::uint32_t kBarrierWords = 16;  // one for each barrier of a CTA
+
+const AluForm* form_of(OperandResolver& in, const char* opcode, const char* type) {
+  std::string why;
+  const AluForm* form = find_alu_form(opcode, {type}, why);
+  if (form == nullptr) in.fail(why, "use bar.sync and an atomic in shared memory");
+  return form;
+}
+
+void add_barrier(OperandResolver& in, PlaneRef number, PlaneRef threads) {
   ResolvedInstruction& made = in.builder.add(Action::barrier);
   made.r[2] = number;
   made.r[3] = threads;
   made.collects = true;
+}
+
+// The machine's barriers do not reduce. Each warp adds its count to a word of shared memory that the module does not
+// see, and after all have read the sum, takes it off again: so the word is zero for the next time.
+void resolve_reducing_barrier(OperandResolver& in, Modifiers& words) {
+  const int kind = words.take_of({"popc", "and", "or"});
+  words.take("aligned");
+  const bool counts = kind == 0;
+  if (kind < 0 || !words.take(counts ? "u32" : "pred") || !words.left().empty()) {
+    in.fail("a kind and a type are expected", "bar.red.popc.u32, bar.red.and.pred or bar.red.or.pred");
+  }
+  if (in.builder.guard().any()) in.fail("a barrier that reduces under a guard is not in the model", "branch around it");
+  const std::optional<std::uint64_t> number = in.constant(in.operand(1));
+  if (!number || *number >= kBarrierWords) in.fail(in.operand(1), "the number of a barrier is expected", "0 to 15");
+  const PlaneRef barrier = in.source(1, Type::b32);
+  const PlaneRef threads = in.count() > 3 ? in.source(2, Type::b32) : kNoPlane;
+  bool constant = false;
+  PredicateRef given = in.predicate(in.operand(in.count() - 1), &constant);
+  // Whether all are true: whether none is false.
+  if (kind == 1) given.negated = !given.negated;
+  if (kind == 1) constant = !constant;
+
+  CodeBuilder& builder = in.builder;
+  const PlaneRef set = builder.make_register(1);
+  const PlaneRef count = builder.make_register(1);
+  const PlaneRef less = builder.make_register(1);
+  const PlaneRef sum = builder.make_register(1);
+  const PlaneRef word = builder.hidden_constant(static_cast<std::uint32_t>(*number) * kHiddenWord);
+  const PredicateRef leader = builder.make_predicate();
+  ResolvedInstruction& ballot = builder.add(Action::ballot);
+  ballot.r[0] = set;
+  ballot.p_in[0] = given.any() ? given : PredicateRef{};
+  ballot.number = constant ? 1 : 0;
+  ballot.collects = true;
+  const auto alu = [&](const AluForm* form, PlaneRef to, PlaneRef from) {
+    ResolvedInstruction& made = builder.add(Action::alu);
+    made.function = form->function;
+    made.r[0] = to;
+    made.r[2] = from;
+    made.unit = arch::Unit::int32;
+  };
+  alu(form_of(in, "popc", "b32"), count, set);
+  alu(form_of(in, "neg", "s32"), less, count);
+  builder.add(Action::elect).p_out[0] = leader;
+  AccessForm form;
+  form.code = OpCode::atomic;
+  form.window = Window::shared;
+  form.wide = false;
+  form.order = Order::relaxed;
+  const auto access = [&](PlaneRef to, PlaneRef value) {
+    ResolvedInstruction& made = builder.add(Action::access);
+    made.r[0] = to;
+    made.r[2] = word;
+    made.r[3] = value;
+    made.unit = arch::Unit::memory;
+    made.target = builder.add(form);
+  };
+  builder.set_guard(leader);
+  access(kNoPlane, count);
+  builder.set_guard({});
+  add_barrier(in, barrier, threads);
+  form.code = OpCode::load;
+  form.order = Order::weak;
+  access(sum, kNoPlane);
+  add_barrier(in, barrier, threads);
+  form.code = OpCode::atomic;
+  form.order = Order::relaxed;
+  builder.set_guard(leader);
+  access(kNoPlane, less);
+  builder.set_guard({});
+  if (counts) {
+    const PlaneRef to = in.destination(in.operand(0), Type::b32);
+    if (to != kNoPlane) in.copy(to, sum, 1);
+    return;
+  }
+  const PredicateRef any = builder.make_predicate();
+  ResolvedInstruction& test = builder.add_free(Action::set_predicate);
+  test.r[2] = sum;
+  test.p_out[0] = any;
+  ResolvedInstruction& result = builder.add_free(Action::copy_predicate);
+  result.p_in[0] = {any.scalar, kind == 1};
+  result.p_out[0] = in.predicate_destination(in.operand(0));
+}
+
+void resolve_cta_barrier(OperandResolver& in, Modifiers& words) {
+  words.take("cta");
+  words.take("aligned");
+  if (words.take("red")) return resolve_reducing_barrier(in, words);
+  if (!words.take("sync")) {
+    in.fail("a barrier at which threads arrive without waiting is not in the model", "use bar.sync, or an mbarrier");
+  }
+  if (!words.left().empty()) refuse_word(in, words.left());
+  const PlaneRef number = in.has(0) ? in.source(0, Type::b32) : in.builder.constant(0, 1);
+  const PlaneRef threads = in.has(1) ? in.source(1, Type::b32) : kNoPlane;
+  add_barrier(in, number, threads);
 }
 
 void resolve_cluster_barrier(OperandResolver& in, Modifiers& words) {

@@ -5,13 +5,6 @@
 namespace heddle::ptx {
 namespace {
 
-// Instructions of sequences that an assembler writes for what no unit has. Assumptions: what Newton's method, or long
-// division in steps, takes from the estimate of the sfu to a correctly rounded result.
-constexpr std::uint16_t kDivideF32 = 8;
-constexpr std::uint16_t kDivideF64 = 12;
-constexpr std::uint16_t kDivide32 = 16;
-constexpr std::uint16_t kDivide64 = 64;
-
 bool has(const AluForm& form, const char* part) { return form.text.find(part) != std::string::npos; }
 
 std::uint32_t widest(const AluForm& form) {
@@ -77,16 +70,24 @@ AluCost cost_of(const AluForm& form) {
   return {};
 }
 
+// Elements of 16 bits at 1024 flops per cycle and partition, the default of gpu.sm.issue.tensor_flops; narrower ones
+// faster and wider ones slower by their width, but numbers of 64 bits by 16, as H100's peaks have it.
+std::uint16_t matrix_cost(const MmaForm& form) {
+  constexpr std::uint64_t kFlops = 1024;
+  const std::uint64_t flops = std::uint64_t{2} * form.m * form.n * form.k;
+  const std::uint32_t bits = matrix_bits(form.a);
+  const std::uint64_t scaled = bits == 64 ? flops * 16 : flops * bits / 16;
+  return static_cast<std::uint16_t>(std::max<std::uint64_t>(1, (scaled + kFlops - 1) / kFlops));
+}
+
 std::uint32_t expected_latency(const ResolvedInstruction& instruction, const std::vector<AccessForm>& accesses) {
-  constexpr std::uint32_t kAccess = 32;
-  constexpr std::uint32_t kSpecial = 10;
   if (instruction.free) return 0;
   switch (instruction.action) {
     case Action::access:
-      return accesses[instruction.target].code == arch::OpCode::store ? 1 : kAccess;
+      return accesses[instruction.target].code == arch::OpCode::store ? 1 : kExpectedAccess;
     case Action::special:
     case Action::machine:
-      return kSpecial;
+      return kExpectedSpecial;
     default:
       break;
   }

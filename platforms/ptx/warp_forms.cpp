@@ -1,7 +1,7 @@
 // Exchanges between the lanes of a warp.
 #include <fmt/format.h>
 
-#include "ptx/instruction_forms.h"
+#include "ptx/operand_resolver.h"
 #include "ptx/timing.h"
 
 namespace heddle::ptx {

@@ -572,7 +572,8 @@ arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, Pr
   }
   if (map.has("ptx")) {
     if (scope.ptx == nullptr) {
-      throw InputError(map.where("ptx"), fmt::format("{}: a file of kernels has no place for its arguments", map.thing()),
+      throw InputError(map.where("ptx"),
+                       fmt::format("{}: a file of kernels has no place for its arguments", map.thing()),
                        "run it as a scenario");
     }
     scope.ptx->compile(map, kernel, scope.used);

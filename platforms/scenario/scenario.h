@@ -120,8 +120,8 @@ class PtxKernels;
 struct ProgramScope {
   const std::vector<workload::MemoryRegion>& regions;
   const program::LaunchTargets& targets;
-  std::set<std::string> used;      // of the regions
-  std::set<std::string> launched;  // of the kernels
+  std::set<std::string> used;       // of the regions
+  std::set<std::string> launched;   // of the kernels
   const PtxKernels* ptx = nullptr;  // none: there are no kernels of PTX modules
 };
 arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, ProgramScope& scope);

@@ -131,7 +131,10 @@ void KernelTable::read(const YAML::Node& list, const std::string& file, const st
     const MapReader map(node, kernel_spec(), entry_name("kernel", node, "name"), file);
     const std::string name = map.name("name");
     const std::uint64_t address = sources.objects + targets_.size() * arch::kKernelObjectBytes;
-    if (!targets_.emplace(name, LaunchTarget{address, read_grid(map), map.has("program") || map.has("ptx"), map.has("cluster")}).second) {
+    if (!targets_
+             .emplace(name,
+                      LaunchTarget{address, read_grid(map), map.has("program") || map.has("ptx"), map.has("cluster")})
+             .second) {
       map.fail("name", fmt::format("there are two kernels {}", name));
     }
   }

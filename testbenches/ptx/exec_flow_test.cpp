@@ -166,6 +166,17 @@ TEST_CASE("votes, matches and reductions", "[ptx]") {
   }
 }
 
+// PTX ISA, bar.red: over all threads of the CTA, twice with the same barrier.
+TEST_CASE("barriers that reduce", "[ptx]") {
+  const std::string reduce =
+      "setp.lt.u32 %p1, %t0, 70;\nbar.red.popc.u32 %r1, 2, %p1;\nsetp.eq.u32 %p2, %t0, 95;\n"
+      "bar.red.or.pred %p3, 2, %p2;\nbar.red.and.pred %p4, 2, !%p2;\nsetp.lt.u32 %p5, %t0, 96;\n"
+      "bar.red.and.pred %p6, 2, %p5;\nselp.u32 %r2, 100, 0, %p3;\nselp.u32 %r3, 200, 0, %p4;\n"
+      "selp.u32 %r4, 400, 0, %p6;\nadd.u32 %r90, %r1, %r2;\nadd.u32 %r90, %r90, %r3;\nadd.u32 %r90, %r90, %r4;\n";
+  const std::vector<std::uint32_t> values = results(kernel(reduce + reduce + kStore), 96);
+  for (std::uint32_t i = 0; i < 96; ++i) CHECK(values[i] == 70 + 100 + 400);
+}
+
 TEST_CASE("a table of branches", "[ptx]") {
   const std::string text = kernel(
       "rem.u32 %r1, %t0, 3;\nL: .branchtargets A, B, C;\nbrx.idx %r1, L;\nA:\nmov.u32 %r90, 10;\nbra.uni END;\n"

@@ -40,6 +40,9 @@ class CudaRun {
   std::vector<T> before(const std::string& region) {
     return values_of<T>(scenario::initial_bytes(work().memory[test::region_index(work(), region)]));
   }
+  test::Matrix matrix(const std::string& region, Eigen::Index rows) {
+    return test::initial_matrix(work(), region, rows);
+  }
   template <class T>
   std::vector<T> after(const std::string& region) {
     gpu::GpuParams params = test::preset_params(scenario_.gpus.at(0));
@@ -155,6 +158,47 @@ TEST_CASE("im2col_conv.cu convolves", "[replay]") {
         }
       }
       REQUIRE(y[static_cast<std::size_t>(pixel * kChannels + o)] == sum);
+    }
+  }
+}
+
+// Whole numbers: every sum is exact, whatever its order.
+TEST_CASE("stream_k_gemm.cu multiplies", "[replay]") {
+  constexpr Eigen::Index kM = 256;
+  constexpr Eigen::Index kN = 128;
+  CudaRun run("stream_k_gemm");
+  const test::Matrix a = run.matrix("a", kM);
+  const test::Matrix b = run.matrix("b", kN);
+  const test::Matrix product = a * b.transpose();
+  const auto c = run.after<float>("c");
+  for (Eigen::Index i = 0; i < kM * kN; ++i) {
+    REQUIRE(static_cast<double>(c[static_cast<std::size_t>(i)]) == product(i / kN, i % kN));
+  }
+}
+
+// Probabilities are rounded to halves before the second product: 2^-11 of values up to 1, beside sums of up to 128
+// terms in single precision and the result's own rounding.
+TEST_CASE("flash_attention.cu attends", "[replay]") {
+  constexpr Eigen::Index kLength = 128;
+  constexpr Eigen::Index kHeads = 2;
+  CudaRun run("flash_attention");
+  const test::Matrix q = run.matrix("q", kHeads * kLength);
+  const test::Matrix k = run.matrix("k", kHeads * kLength);
+  const test::Matrix v = run.matrix("v", kHeads * kLength);
+  const auto out = run.after<std::uint16_t>("out");
+  for (Eigen::Index head = 0; head < kHeads; ++head) {
+    for (Eigen::Index row = 0; row < kLength; ++row) {
+      const Eigen::Index seen = row + 1;  // causal
+      const Eigen::VectorXd scores =
+          k.middleRows(head * kLength, seen) * q.row(head * kLength + row).transpose() * 0.125;
+      Eigen::VectorXd weights = (scores.array() - scores.maxCoeff()).exp();
+      weights /= weights.sum();
+      const Eigen::RowVectorXd expected = weights.transpose() * v.middleRows(head * kLength, seen);
+      for (Eigen::Index column = 0; column < expected.cols(); ++column) {
+        const auto at = static_cast<std::size_t>((head * kLength + row) * expected.cols() + column);
+        const auto found = static_cast<double>(Eigen::numext::bit_cast<Eigen::half>(out[at]));
+        REQUIRE(std::abs(found - expected(column)) < 0.003);
+      }
     }
   }
 }

@@ -77,7 +77,7 @@ class Scenario:
         return self._add("memory", _entry({"name": name, "bytes": size}, keys))["name"]
 
     def kernel(self, name, grid, block, **keys):
-        """A kernel: cycles, program or demand; registers, shared, cluster, … . Returns its name."""
+        """A kernel: cycles, program, demand or ptx; registers, shared, cluster, … . Returns its name."""
         return self._add("kernels", _entry({"name": name, "grid": grid, "block": block}, keys))["name"]
 
     def stream(self, name, **keys):
@@ -132,6 +132,9 @@ class Scenario:
         for entry in [*inits, *expectations]:
             if isinstance(entry, dict) and isinstance(entry.get("file"), str):
                 entry["file"] = str((self.folder / entry["file"]).resolve())
+        for kernel in data.get("kernels") if isinstance(data.get("kernels"), list) else []:
+            if isinstance(kernel, dict) and isinstance(kernel.get("ptx"), str):
+                kernel["ptx"] = str((self.folder / kernel["ptx"]).resolve())
         return data
 
     def save(self, path):
