@@ -118,6 +118,8 @@ TEST_CASE("addresses are registers, names and numbers with offsets in bytes", "[
   CHECK(name_of(one("mov.u32 %r1, tile[3];").operands[1]).offset == 48);
   CHECK_THAT(body_refusal(kRegisters + std::string("ld.shared.b32 %r1, [%r2 + %r3];")),
              Contains("m.ptx:4:27: an address of two names"));
+  CHECK(name_of(address_of(one("ld.shared.b32 %r1, [v.y + 4];").operands[1]).base.at(0)).selector == "y");
+  CHECK_THAT(body_refusal(kRegisters + std::string("ld.shared.b32 %r1, [%r2 x];")), Contains("here belongs ']'"));
   CHECK_THAT(body_refusal(kRegisters + std::string("ld.shared.b32 %r1, [];")), Contains("here belongs an address"));
   CHECK_THAT(body_refusal(kRegisters + std::string("ld.shared.b32 %r1, [%r2 + 1.5];")),
              Contains("here belongs an offset in bytes"));
