@@ -255,25 +255,25 @@ void add_reals(FormList& list, const char* relation) {
 
 // -- testp ------------------------------------------------------------------------------------------------------------
 
-enum class Kind : std::uint8_t { finite, infinite, number, not_a_number, normal, subnormal };
-template <Kind What, class T>
+enum class RealKind : std::uint8_t { finite, infinite, number, not_a_number, normal, subnormal };
+template <RealKind What, class T>
 bool is(T value) {
   constexpr int kFraction = sizeof(T) == 4 ? 23 : 52;
   using U = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   constexpr U kInfinity = sizeof(T) == 4 ? U{0xff} << kFraction : static_cast<U>(U{0x7ff} << kFraction);
   const U magnitude = bit_cast<U>(value) & static_cast<U>(~U{0} >> 1);
   switch (What) {
-    case Kind::finite:
+    case RealKind::finite:
       return magnitude < kInfinity;
-    case Kind::infinite:
+    case RealKind::infinite:
       return magnitude == kInfinity;
-    case Kind::number:
+    case RealKind::number:
       return magnitude <= kInfinity;
-    case Kind::not_a_number:
+    case RealKind::not_a_number:
       return magnitude > kInfinity;
-    case Kind::normal:
+    case RealKind::normal:
       return magnitude < kInfinity && magnitude >> kFraction != 0;
-    case Kind::subnormal:
+    case RealKind::subnormal:
       return magnitude != 0 && magnitude >> kFraction == 0;
   }
   return false;
@@ -282,7 +282,7 @@ template <auto Test>
 void test(AluOperands& operands) {
   operands.p_out[0] = Tested<Test>::run(operands);
 }
-template <Kind What>
+template <RealKind What>
 void add_test(FormList& list, const std::string& name) {
   list.add("testp." + name + ".f32", AluClass::compare, test<is<What, float>>, "pred = f32");
   list.add("testp." + name + ".f64", AluClass::compare, test<is<What, double>>, "pred = f64");
@@ -315,12 +315,12 @@ void add_compare_forms(FormList& list) {
   add_reals<Relation::geu>(list, "geu");
   add_reals<Relation::num>(list, "num");
   add_reals<Relation::nan>(list, "nan");
-  add_test<Kind::finite>(list, "finite");
-  add_test<Kind::infinite>(list, "infinite");
-  add_test<Kind::number>(list, "number");
-  add_test<Kind::not_a_number>(list, "notanumber");
-  add_test<Kind::normal>(list, "normal");
-  add_test<Kind::subnormal>(list, "subnormal");
+  add_test<RealKind::finite>(list, "finite");
+  add_test<RealKind::infinite>(list, "infinite");
+  add_test<RealKind::number>(list, "number");
+  add_test<RealKind::not_a_number>(list, "notanumber");
+  add_test<RealKind::normal>(list, "normal");
+  add_test<RealKind::subnormal>(list, "subnormal");
 }
 
 }  // namespace heddle::ptx

@@ -42,8 +42,8 @@ struct VideoRecipe {
 };
 
 // Of a part as video_part() has it.
-std::uint32_t digits_of(std::uint32_t part) { return part >> 12 & 7; }
-std::uint32_t digit_of(std::uint32_t part, std::uint32_t i) { return part >> (3 * i) & 7; }
+std::uint32_t part_digits(std::uint32_t part) { return part >> 12 & 7; }
+std::uint32_t part_digit(std::uint32_t part, std::uint32_t i) { return part >> (3 * i) & 7; }
 bool is_of_halves(std::uint32_t part) { return (part >> 15) != 0; }
 
 std::int64_t number_of_part(std::uint64_t bits, std::uint32_t width, bool is_signed) {
@@ -94,10 +94,10 @@ Int128 video_result(const VideoRecipe& recipe, std::int64_t a, std::int64_t b) {
 // A part of a register, or all of it.
 struct RegisterPart {
   explicit RegisterPart(std::uint32_t part)
-      : width(digits_of(part) == 0 ? 32
-              : is_of_halves(part) ? 16
-                                   : 8),
-        shift(digits_of(part) == 0 ? 0 : digit_of(part, 0) * width) {}
+      : width(part_digits(part) == 0 ? 32
+              : is_of_halves(part)   ? 16
+                                     : 8),
+        shift(part_digits(part) == 0 ? 0 : part_digit(part, 0) * width) {}
   std::uint32_t width;
   std::uint32_t shift;
 };
@@ -148,11 +148,11 @@ struct RegisterPart {
     std::uint32_t merged = c;
     Int128 sum = c;
     for (std::uint32_t i = 0; i < count; ++i) {
-      bool taken = digits_of(mask_part) == 0;
-      for (std::uint32_t j = 0; j < digits_of(mask_part); ++j) taken = taken || digit_of(mask_part, j) == i;
+      bool taken = part_digits(mask_part) == 0;
+      for (std::uint32_t j = 0; j < part_digits(mask_part); ++j) taken = taken || part_digit(mask_part, j) == i;
       if (!taken) continue;
-      const std::uint32_t at_a = digits_of(operands.part[1]) == 0 ? i : digit_of(operands.part[1], i);
-      const std::uint32_t at_b = digits_of(operands.part[2]) == 0 ? count + i : digit_of(operands.part[2], i);
+      const std::uint32_t at_a = part_digits(operands.part[1]) == 0 ? i : part_digit(operands.part[1], i);
+      const std::uint32_t at_b = part_digits(operands.part[2]) == 0 ? count + i : part_digit(operands.part[2], i);
       // Either source may give an element to either side; the side's type says how it is extended.
       const std::int64_t a = number_of_part(both >> (at_a * recipe.width), recipe.width, recipe.a_signed);
       const std::int64_t b = number_of_part(both >> (at_b * recipe.width), recipe.width, recipe.b_signed);

@@ -131,13 +131,14 @@ std::uint32_t elements_of(const MmaForm& form, std::uint32_t rows, std::uint32_t
   return rows * columns * (has_halves(form) ? 4 : 1) / kWarp;
 }
 
-std::uint64_t element_of(const LaneWords* words, std::uint32_t bits, std::uint32_t lane, std::uint32_t i) {
+std::uint64_t fragment_element(const LaneWords* words, std::uint32_t bits, std::uint32_t lane, std::uint32_t i) {
   if (bits == 64) return words[2 * i][lane] | std::uint64_t{words[2 * i + 1][lane]} << 32;
   const std::uint32_t at = i * bits;
   const std::uint32_t word = words[at / 32][lane] >> (at % 32);
   return bits == 32 ? word : word & ((1u << bits) - 1);
 }
-void set_element(LaneWords* words, std::uint32_t bits, std::uint32_t lane, std::uint32_t i, std::uint64_t value) {
+void set_fragment_element(LaneWords* words, std::uint32_t bits, std::uint32_t lane, std::uint32_t i,
+                          std::uint64_t value) {
   if (bits == 64) {
     words[2 * i][lane] = static_cast<std::uint32_t>(value);
     words[2 * i + 1][lane] = static_cast<std::uint32_t>(value >> 32);
@@ -184,13 +185,13 @@ void spread(const MmaForm& form, const LaneWords* a, const LaneWords* b, std::ui
     for (std::uint32_t i = 0; i < a_elements; i += a_step) {
       const MatrixPlace place = place_in_a(form, lane, i);
       for (std::uint32_t j = 0; j < a_step; ++j) {
-        into.a[place.row][place.column + j] = read(form.a, element_of(a, a_bits, lane, i + j));
+        into.a[place.row][place.column + j] = read(form.a, fragment_element(a, a_bits, lane, i + j));
       }
     }
     for (std::uint32_t i = 0; i < b_elements; i += b_step) {
       const MatrixPlace place = place_in_b(form, lane, i);
       for (std::uint32_t j = 0; j < b_step; ++j) {
-        into.b[place.row + j][place.column] = read(form.b, element_of(b, b_bits, lane, i + j));
+        into.b[place.row + j][place.column] = read(form.b, fragment_element(b, b_bits, lane, i + j));
       }
     }
   }
@@ -206,14 +207,14 @@ void each_sum(const MmaForm& form, LaneWords* d, const LaneWords* c, std::uint32
     if (product_of_lane(form, lane) != product) continue;
     for (std::uint32_t i = 0; i < elements; ++i) {
       const MatrixPlace place = place_in_c(form, lane, i);
-      sums[place.row][place.column] = element_of(c, c_bits, lane, i);
+      sums[place.row][place.column] = fragment_element(c, c_bits, lane, i);
     }
   }
   for (std::uint32_t lane = 0; lane < kWarp; ++lane) {
     if (product_of_lane(form, lane) != product) continue;
     for (std::uint32_t i = 0; i < elements; ++i) {
       const MatrixPlace place = place_in_d(form, lane, i);
-      set_element(d, matrix_bits(form.d), lane, i, step(place, sums[place.row][place.column]));
+      set_fragment_element(d, matrix_bits(form.d), lane, i, step(place, sums[place.row][place.column]));
     }
   }
 }
@@ -234,7 +235,7 @@ void multiply_singles(const MmaForm& form, LaneWords* d, const LaneWords* a, con
     if (product_of_lane(form, lane) != product) continue;
     for (std::uint32_t i = 0; i < elements; ++i) {
       const MatrixPlace place = place_in_c(form, lane, i);
-      const std::uint64_t bits = element_of(c, matrix_bits(form.c), lane, i);
+      const std::uint64_t bits = fragment_element(c, matrix_bits(form.c), lane, i);
       sums[place.row][place.column] = matrix_number(form.c, static_cast<std::uint32_t>(bits));
     }
   }
@@ -247,7 +248,7 @@ void multiply_singles(const MmaForm& form, LaneWords* d, const LaneWords* a, con
     if (product_of_lane(form, lane) != product) continue;
     for (std::uint32_t i = 0; i < elements; ++i) {
       const MatrixPlace place = place_in_d(form, lane, i);
-      set_element(d, matrix_bits(form.d), lane, i, sum_bits(form.d, sums[place.row][place.column]));
+      set_fragment_element(d, matrix_bits(form.d), lane, i, sum_bits(form.d, sums[place.row][place.column]));
     }
   }
 }

@@ -13,7 +13,7 @@ namespace heddle::ptx {
 
 namespace {
 
-constexpr std::uint32_t kRows = 16;  // of a warp
+constexpr std::uint32_t kWarpRows = 16;  // of a warp
 constexpr std::uint32_t kMostN = 256;
 constexpr std::uint32_t kMostK = 32;        // elements, or bytes of bits
 constexpr std::uint32_t kChunk = 16;        // bytes that every layout keeps together
@@ -80,7 +80,7 @@ void numbers_of_chunk(Type type, const std::uint8_t* chunk, std::int32_t* number
 // Both matrices of a product, k first in B, so that a row of D is a sum of rows of B.
 template <class T>
 struct Panels {
-  T a[kRows][kMostK] = {};
+  T a[kWarpRows][kMostK] = {};
   T b[kMostK][kMostN];
 };
 
@@ -124,7 +124,7 @@ void read_matrices(const WgmmaForm& form, std::uint32_t warp, const WgmmaOperand
       panels.a[row][k] = convert(form.a, element);
     });
   } else {
-    read_matrix<T>(operands.a_place, !operands.transpose_a, form.a, kRows * warp, kRows, depth, read,
+    read_matrix<T>(operands.a_place, !operands.transpose_a, form.a, kWarpRows * warp, kWarpRows, depth, read,
                    [&](std::uint32_t row, std::uint32_t k, T number) { panels.a[row][k] = number; });
   }
   read_matrix<T>(operands.b_place, !operands.transpose_b, form.b, 0, form.n, depth, read,
@@ -133,7 +133,7 @@ void read_matrices(const WgmmaForm& form, std::uint32_t warp, const WgmmaOperand
 
 // D of a warp, out of its registers and back. `T`: what sums are, `Load` and `Store`: from bits and to them.
 template <class T, class Load>
-void load_sums(const WgmmaForm& form, const LaneWords* d, T (&sums)[kRows][kMostN], const Load& load) {
+void load_sums(const WgmmaForm& form, const LaneWords* d, T (&sums)[kWarpRows][kMostN], const Load& load) {
   for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
     for (std::uint32_t i = 0; i < form.n / 2; ++i) {
       const MatrixPlace place = place_in_wgmma_d(0, lane, i);
@@ -143,7 +143,7 @@ void load_sums(const WgmmaForm& form, const LaneWords* d, T (&sums)[kRows][kMost
   }
 }
 template <class T, class Store>
-void store_sums(const WgmmaForm& form, LaneWords* d, const T (&sums)[kRows][kMostN], const Store& store) {
+void store_sums(const WgmmaForm& form, LaneWords* d, const T (&sums)[kWarpRows][kMostN], const Store& store) {
   for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
     for (std::uint32_t i = 0; i < form.n / 2; ++i) {
       const MatrixPlace place = place_in_wgmma_d(0, lane, i);
@@ -161,11 +161,11 @@ void store_sums(const WgmmaForm& form, LaneWords* d, const T (&sums)[kRows][kMos
 void multiply_numbers(const WgmmaForm& form, std::uint32_t warp, const WgmmaOperands& operands, const ReadChunk& read,
                       LaneWords* d) {
   Panels<float> panels;
-  float sums[kRows][kMostN] = {};
+  float sums[kWarpRows][kMostN] = {};
   read_matrices(form, warp, operands, read, panels, matrix_number);
   if (operands.add) load_sums(form, d, sums, [&](std::uint32_t bits) { return matrix_number(form.d, bits); });
   const float sign = operands.negate_a != operands.negate_b ? -1.0f : 1.0f;
-  for (std::uint32_t row = 0; row < kRows; ++row) {
+  for (std::uint32_t row = 0; row < kWarpRows; ++row) {
     for (std::uint32_t k = 0; k < form.k; ++k) {
       add_products(form.a, sign * panels.a[row][k], panels.b[k], form.n, sums[row]);
     }
@@ -180,15 +180,15 @@ void multiply_numbers(const WgmmaForm& form, std::uint32_t warp, const WgmmaOper
 void multiply_wholes(const WgmmaForm& form, std::uint32_t warp, const WgmmaOperands& operands, const ReadChunk& read,
                      LaneWords* d) {
   Panels<std::int32_t> panels;
-  std::int32_t products[kRows][kMostN] = {};
-  std::int64_t sums[kRows][kMostN] = {};
+  std::int32_t products[kWarpRows][kMostN] = {};
+  std::int64_t sums[kWarpRows][kMostN] = {};
   const bool of_bits = form.a == Type::b1;
   read_matrices(form, warp, operands, read, panels, [](Type type, std::uint32_t element) {
     return type == Type::s8 ? std::int32_t{static_cast<std::int8_t>(element)} : static_cast<std::int32_t>(element);
   });
   if (operands.add)
     load_sums(form, d, sums, [](std::uint32_t bits) { return std::int64_t{static_cast<std::int32_t>(bits)}; });
-  for (std::uint32_t row = 0; row < kRows; ++row) {
+  for (std::uint32_t row = 0; row < kWarpRows; ++row) {
     for (std::uint32_t k = 0; k < depth_of(form); ++k) {
       const std::int32_t factor = panels.a[row][k];
       for (std::uint32_t n = 0; n < form.n; ++n) {
@@ -329,12 +329,12 @@ std::optional<WgmmaForm> find_wgmma_form(const std::vector<std::string>& modifie
 }
 
 MatrixPlace place_in_wgmma_d(std::uint32_t warp, std::uint32_t lane, std::uint32_t i) {
-  return {kRows * warp + lane / 4 + 8 * (i / 2 % 2), i / 4 * 8 + lane % 4 * 2 + i % 2};
+  return {kWarpRows * warp + lane / 4 + 8 * (i / 2 % 2), i / 4 * 8 + lane % 4 * 2 + i % 2};
 }
 MatrixPlace place_in_wgmma_a(Type type, std::uint32_t warp, std::uint32_t lane, std::uint32_t i) {
   const std::uint32_t per_register = 32 / matrix_bits(type);
   const std::uint32_t which = i / per_register;
-  return {kRows * warp + lane / 4 + 8 * (which % 2),
+  return {kWarpRows * warp + lane / 4 + 8 * (which % 2),
           which / 2 * 4 * per_register + lane % 4 * per_register + i % per_register};
 }
 
