@@ -8,6 +8,15 @@
 #include "common/bits.h"
 
 namespace heddle::memory {
+namespace {
+
+// A request of a kernel and its answer, of which both are known.
+void charge_call(KernelAccount& kernels, std::uint32_t kernel, std::uint32_t asked, std::uint32_t answered) {
+  kernels.add(kernel, KernelCount::request_bytes, asked);
+  kernels.add(kernel, KernelCount::response_bytes, answered);
+}
+
+}  // namespace
 
 Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                    const CrossbarParams& params, const arch::Topology& topology, const arch::AddressMap& map,
@@ -162,7 +171,7 @@ void Crossbar::call(tlm::tlm_generic_payload& payload, protocol::MemoryExtension
   const Cycle begin = std::max(domain_.cycle_after(delay), now());
   const std::uint32_t answered = response_bytes(payload, extension, header_bytes_);
   count_response(gpc, slice, extension.subcontext, bulk, answered);
-  if (counts_kernels(kernels_)) charge(kernel, asked, answered);
+  if (counts_kernels(kernels_)) charge_call(*kernels_, kernel, asked, answered);
   CrossbarMulticast& multicast = responses_.multicast();
   Cycle arrival = 0;
   if (extension.multicast != 0 && multicast.accepts(payload, extension, sm)) {
@@ -223,7 +232,7 @@ void Crossbar::take(LineRead& read, std::uint32_t port) {
     lines.take(read);
     read.when += way;
     if (owners_ != nullptr) owners_->of(read.subcontext).response_bytes.add(answered());
-    if (counts_kernels(kernels_)) charge(read.kernel, asked, answered());
+    if (counts_kernels(kernels_)) charge_call(*kernels_, read.kernel, asked, answered());
     if (copied()) responses_.multicast().deliver(read);
     return;
   }
@@ -236,7 +245,7 @@ void Crossbar::take(LineRead& read, std::uint32_t port) {
   const Cycle begin = read.when;
   const std::uint32_t bytes = answered();
   count_response(gpc, read.at.slice, read.subcontext, bulk, bytes);
-  if (counts_kernels(kernels_)) charge(read.kernel, asked, bytes);
+  if (counts_kernels(kernels_)) charge_call(*kernels_, read.kernel, asked, bytes);
   if (copied()) {
     const Cycle at_gpc = calendars_->to_gpc(gpc, read.at.slice, bytes, begin);
     read.when = responses_.multicast().deliver(read, sm, at_gpc, bytes, *calendars_);

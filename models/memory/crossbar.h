@@ -80,11 +80,6 @@ class Crossbar : public Block, private CrossbarRequests::Poster, private LineSou
   }
   void count_request(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk, std::uint32_t bytes);
   void count_response(std::uint32_t gpc, std::uint32_t slice, std::uint8_t owner, bool bulk, std::uint32_t bytes);
-  // A request of a kernel and its answer, of which both are known.
-  void charge(std::uint32_t kernel, std::uint32_t asked, std::uint32_t answered) {
-    kernels_->add(kernel, KernelCount::request_bytes, asked);
-    kernels_->add(kernel, KernelCount::response_bytes, answered);
-  }
 
   // Of one direction.
   struct LinkBytes {
