@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ptx/alu.h"
+#include "ptx/lane_alu.h"
 
 namespace heddle::ptx {
 

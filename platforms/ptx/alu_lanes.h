@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "ptx/alu.h"
+#include "ptx/lane_alu.h"
 
 namespace heddle::ptx {
 

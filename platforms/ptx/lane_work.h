@@ -1,5 +1,5 @@
 // What instructions do that are carried out when they are issued: moves, numbers of a thread's place, and exchanges
-// between the lanes of a warp. Those of registers alone that compute are in ptx/alu.h.
+// between the lanes of a warp. Those of registers alone that compute are in ptx/lane_alu.h.
 #pragma once
 
 #include "arch/warp_program.h"

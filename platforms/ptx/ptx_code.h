@@ -10,7 +10,7 @@
 
 #include "arch/address_map.h"
 #include "arch/warp_program.h"
-#include "ptx/alu.h"
+#include "ptx/lane_alu.h"
 #include "ptx/mma.h"
 #include "ptx/module.h"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ptx/alu.h"
+#include "ptx/lane_alu.h"
 #include "ptx/ptx_code.h"
 
 namespace heddle::ptx {

@@ -188,7 +188,7 @@ void StreamSubmitter::start() {
 }
 
 void StreamSubmitter::schedule_next() {
-  if (waits() || scheduled_) return;
+  if (next_ == items_.size() || !stretches_.has_begun(items_[next_].stretch) || scheduled_) return;
   scheduled_ = true;
   domain.schedule(std::max(domain.now(), items_[next_].due), *this, 0);
 }
@@ -232,7 +232,7 @@ void StreamSubmitter::submit() {
     packet.operation = signals_.pop();
     submit_out.send(packet);
   }
-  while (!waits() && items_[next_].due <= domain.now()) {
+  while (next_ < items_.size() && stretches_.has_begun(items_[next_].stretch) && items_[next_].due <= domain.now()) {
     if (!submit_out.can_send()) return;  // on_credit() comes back
     submit_out.send(items_[next_].packet);
     ++next_;

@@ -90,7 +90,6 @@ class StreamSubmitter : public sc_core::sc_module,
   void plan_controls(const std::vector<workload::TpcSwitch>& switches, const std::vector<TimedShare>& shares);
   std::uint32_t number_of(const workload::Edge& edge);
   void on_remote_end(const protocol::RemoteEndPacket& end, std::uint32_t);
-  bool waits() const { return next_ == items_.size() || items_[next_].stretch > stretches_.now; }
   void submit();
   void schedule_next();
   void reset() override;
@@ -112,6 +111,8 @@ class StreamSubmitter : public sc_core::sc_module,
     std::size_t left_out = 0;
     std::vector<std::size_t> ends;  // operations of each stretch and those before it, with what is left out
     std::uint32_t now = 0;          // that runs
+
+    bool has_begun(std::uint32_t stretch) const { return stretch <= now; }
   };
   Stretches stretches_;
 };

@@ -10,7 +10,7 @@
 
 #include <systemc>
 
-#include "ptx/alu.h"
+#include "ptx/lane_alu.h"
 #include "ptx/mma.h"
 #include "ptx/wgmma.h"
 

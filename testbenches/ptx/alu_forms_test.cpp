@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "ptx/alu.h"
+#include "ptx/lane_alu.h"
 #include "ptx/alu_reference.h"
 
 namespace heddle::ptx {
