@@ -9,7 +9,8 @@
 namespace heddle::fluid {
 namespace {
 
-constexpr double kDone = 1e-9;  // of a CTA: what rounding may leave of its work
+constexpr double kDone = 1e-9;     // of a CTA: what rounding may leave of its work
+constexpr double kLongest = 1e18;  // cycles: what takes longer has to get a higher rate first
 
 }  // namespace
 
@@ -187,6 +188,7 @@ Cycle FluidCore::next_of(const Sm& sm) {
   for (const Lane& lane : sm.lanes) {
     if (lane.rate <= 0) continue;
     const double cycles = std::max(0.0, lane.ctas.front().end - lane.done) / lane.rate;
+    if (cycles >= kLongest) continue;
     next = std::min(next, sm.since + std::max<Cycle>(1, static_cast<Cycle>(std::ceil(cycles - 1e-6))));
   }
   return next;

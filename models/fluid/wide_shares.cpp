@@ -270,7 +270,8 @@ void WideShares::limit_by_places(const SmMixes::Lanes& lanes, const Delays& dela
       if (its <= 0) continue;
       const double most = machine_.oldest_first ? room / its : levels[lane].part * places[i] / all;
       if (most < levels[lane].part) levels[lane] = {most, static_cast<std::uint8_t>(kLocals + i)};
-      room = std::max(0.0, room - its * levels[lane].part);
+      room -= its * levels[lane].part;
+      if (room < kRounding * places[i]) room = 0;
     }
   }
 }

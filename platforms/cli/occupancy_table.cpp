@@ -365,7 +365,7 @@ int occupancy_command(const std::vector<std::string>& arguments) {
     ask(machines.gpus.front(), described_kernel(line));
   }
   if (line.has("json")) {
-    std::cout << occupancy_json(answers, file).dump() << '\n';
+    std::cout << occupancy_json(answers, file).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
   } else {
     for (const OccupancyAnswers& one : answers) std::cout << occupancy_text(one);
   }

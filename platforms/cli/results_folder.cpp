@@ -137,7 +137,7 @@ void ResultsFolder::begin(const std::vector<std::string>& more) {
 bool ResultsFolder::tell(const char* state) const {
   const nlohmann::json host = {{"command", command_}, {"state", state}, {"files", more_}};
   std::ofstream out(file("host.json"), std::ios::binary);
-  out << host.dump(1) << '\n';
+  out << host.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
   out.close();
   return out.good();
 }

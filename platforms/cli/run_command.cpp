@@ -430,7 +430,7 @@ void write_bits(const RunOutcome& outcome, const std::string& path) {
     document[outcome.machines->gpus[i].instance] =
         bits_json(outcome.machines->gpus[i].params, outcome.result.jobs[i].observation.get());
   }
-  write_text(document.dump(1) + "\n", path);
+  write_text(document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", path);
 }
 
 int status_of(const RunOutcome& outcome, int signal) {

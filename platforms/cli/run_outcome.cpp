@@ -316,7 +316,7 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
   for (const ExpectationResult& e : outcome.expectations) {
     document["expectations"].push_back({{"text", e.text}, {"actual", e.actual}, {"ok", e.ok}});
   }
-  write_text(document.dump(1) + "\n", path);
+  write_text(document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", path);
 }
 
 void write_host(const RunOutcome& outcome, const ResultsFolder& folder, double total_seconds) {
@@ -333,7 +333,7 @@ void write_host(const RunOutcome& outcome, const ResultsFolder& folder, double t
                                    {"events_per_second", static_cast<double>(r.events) / wall},
                                    {"ctas_per_second", outcome.ctas / wall},
                                    {"systemc_wakeups", r.wakeups}};
-  write_text(document.dump(1) + "\n", folder.file("host.json"));
+  write_text(document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", folder.file("host.json"));
 }
 
 std::string with_commas(double count) {

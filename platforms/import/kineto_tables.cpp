@@ -175,11 +175,16 @@ Nanoseconds KinetoTables::duration(const KinetoEvent& event) const {
   return duration;
 }
 
-// record_function, NVTX ranges and ROCTX ranges, on the side of the host.
+// record_function and what frameworks add. What cannot be read is no reason to refuse the rest.
 void KinetoTables::add_range(const KinetoEvent& event) {
-  if (event.name.kind != JsonValue::Kind::text) wrong(event, event.name, "name", "a text");
+  const auto is_time = [](const JsonValue& value) {
+    return value.kind == JsonValue::Kind::integer || value.kind == JsonValue::Kind::decimal;
+  };
+  if (event.name.kind != JsonValue::Kind::text || !is_time(event.ts) || !is_time(event.dur)) return ranges.leave_out(1);
   const Nanoseconds begin = time(event, event.ts, "ts");
-  ranges.add(operators.thread(event.pid, event.tid), event.name.text, begin, begin + duration(event));
+  const Nanoseconds lasted = time(event, event.dur, "dur");
+  if (lasted < 0 || lasted > kMaxRecordedDuration) return ranges.leave_out(1);
+  ranges.add(operators.thread(event.pid, event.tid), event.name.text, begin, begin + lasted);
 }
 
 void KinetoTables::add_operator(const KinetoEvent& event) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -33,23 +34,32 @@ void NamedRanges::fill(workload::Workload& workload, std::vector<Launch> launche
 
   std::vector<std::vector<std::size_t>> members(ranges_.size());
   std::vector<std::optional<std::size_t>> within(ranges_.size());
-  std::vector<std::size_t> open;  // begun, of the scope of the one looked at, in the order of their begin
+  // Begun and not over, of the scope of the one looked at, and in the order of their begin: those that no later one
+  // outlasts. What one of these outlasts can hold nothing more that it does not hold as well.
+  std::vector<std::size_t> holders;
+  std::set<std::pair<Nanoseconds, std::size_t>> open;  // all of them, by end
+  std::optional<Scope> scope;
   std::size_t count = 0;
   std::size_t next = 0;
-  const auto close_before = [&](Scope scope, Nanoseconds when) {
-    open.erase(std::remove_if(open.begin(), open.end(),
-                              [&](std::size_t i) { return ranges_[i].scope != scope || ranges_[i].end < when; }),
-               open.end());
+  const auto close_before = [&](Scope now, Nanoseconds when) {
+    if (scope != now) {
+      open.clear();
+      holders.clear();
+      scope = now;
+    }
+    while (!open.empty() && open.begin()->first < when) open.erase(open.begin());
   };
-  const auto begin_until = [&](Scope scope, Nanoseconds when) {
+  const auto begin_until = [&](Scope now, Nanoseconds when) {
     for (; next < order.size(); ++next) {
-      const Range& range = ranges_[order[next]];
-      if (std::tie(range.scope, range.begin) > std::tie(scope, when)) break;
+      const std::size_t i = order[next];
+      const Range& range = ranges_[i];
+      if (std::tie(range.scope, range.begin) > std::tie(now, when)) break;
       close_before(range.scope, range.begin);
-      for (auto outer = open.rbegin(); outer != open.rend() && !within[order[next]]; ++outer) {
-        if (ranges_[*outer].end >= range.end) within[order[next]] = *outer;
-      }
-      open.push_back(order[next]);
+      // The last one that begins before it and ends no earlier.
+      while (!holders.empty() && ranges_[holders.back()].end < range.end) holders.pop_back();
+      if (!holders.empty()) within[i] = holders.back();
+      holders.push_back(i);
+      open.emplace(range.end, i);
     }
   };
   for (const Launch& launch : launches) {
@@ -61,9 +71,13 @@ void NamedRanges::fill(workload::Workload& workload, std::vector<Launch> launche
           fmt::format("Its named ranges hold more than {} launches together; they are left out.", most));
       return;
     }
-    for (const std::size_t i : open) members[i].push_back(launch.op);
+    for (const auto& [end, i] : open) members[i].push_back(launch.op);
   }
 
+  if (left_out_ > 0) {
+    workload.warnings.push_back(fmt::format(
+        "{} named ranges have no begin, end, thread or name that can be read; they are left out.", left_out_));
+  }
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < ranges_.size(); ++i) {
     if (!members[i].empty()) kept.push_back(i);
@@ -103,7 +117,9 @@ NamedRanges read_nsys_ranges(const NsysDatabase& database) {
   NamedRanges ranges;
   if (!database.has_table(kEvents)) return ranges;
   std::map<std::int64_t, std::string> texts;  // that ranges refer to
+  std::size_t odd = 0;
   const auto scan_ranges = [&](auto&& take) {
+    odd = 0;
     enum : std::size_t { kBegin, kEnd, kType, kText, kTextId, kTid };
     NsysScan scan(database, kEvents,
                   {{"start", true},
@@ -116,10 +132,14 @@ NamedRanges read_nsys_ranges(const NsysDatabase& database) {
       const std::int64_t type = scan.integer(kType);
       // One that was open when the recording ended has no end; it names nothing whole.
       if ((type != kPushPop && type != kStartEnd) || !scan.present(kEnd)) continue;
-      const Nanoseconds begin = scan.integer(kBegin, -kMaxNsysTime, kMaxNsysTime);
-      const Nanoseconds end = scan.integer(kEnd, -kMaxNsysTime, kMaxNsysTime);
-      if (end < begin) scan.fail(fmt::format("it ends {} ns before it starts", begin - end));
-      const std::int64_t tid = scan.integer_or(kTid, 0, 0, kAnyNsysId);
+      const std::int64_t tid = scan.present(kTid) ? scan.integer(kTid) : 0;
+      const Nanoseconds begin = scan.integer(kBegin);
+      const Nanoseconds end = scan.integer(kEnd);
+      // A name is no reason to refuse the rest.
+      if (tid < 0 || begin < -kMaxNsysTime || end < begin || end > kMaxNsysTime) {
+        ++odd;
+        continue;
+      }
       std::optional<std::int64_t> id;
       if (scan.present(kTextId)) id = scan.integer(kTextId);
       take(type == kPushPop ? tid : nsys_process_scope(tid), begin, end,
@@ -142,6 +162,7 @@ NamedRanges read_nsys_ranges(const NsysDatabase& database) {
     const std::string& name = text.empty() && id ? texts.at(*id) : text;
     ranges.add(scope, name.empty() ? "(without a name)" : name, begin, end);
   });
+  ranges.leave_out(odd);
   return ranges;
 }
 

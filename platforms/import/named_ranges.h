@@ -18,7 +18,9 @@ class NamedRanges {
 
   // From begin to end, both included, of all that the scope launches.
   void add(Scope scope, std::string name, workload::Nanoseconds begin, workload::Nanoseconds end);
-  bool empty() const { return ranges_.empty(); }
+  // Others that are no ranges, and that a warning will count.
+  void leave_out(std::size_t ranges) { left_out_ += ranges; }
+  bool empty() const { return ranges_.empty() && left_out_ == 0; }
 
   // A host call, in the times of the ranges: one for each scope that it is of.
   struct Launch {
@@ -41,10 +43,11 @@ class NamedRanges {
   };
 
   std::vector<Range> ranges_;
+  std::size_t left_out_ = 0;
 };
 
 // Those of an Nsight Systems export: push/pop ranges are of a thread (its globalTid), start/end ranges of the process
-// (nsys_process_scope). Throws InputError.
+// (nsys_process_scope). Throws InputError for what is no such table.
 NamedRanges read_nsys_ranges(const NsysDatabase& database);
 // Of what a thread with that globalTid belongs to. No globalTid is negative.
 NamedRanges::Scope nsys_process_scope(std::int64_t global_tid);

@@ -177,8 +177,9 @@ void RecordedDemands::fit_to_recording(std::size_t op, const DemandFit::Left& le
   unexplained_[op] = 1 - fit_.duration(shape(op), demand(op, {}), left) / ns;
 }
 
-// What each uses depends on what is fitted to it, and that on what the others use: a few rounds, from what is known of
-// them.
+// Where several want more than there is, each has as much of it as it wants of all that is wanted: so have their
+// queues. And where less is known to be wanted than was there, all reached that much less of it. What each wants is
+// what is known of it, not what is fitted: that would follow from what is fitted to the others.
 void RecordedDemands::share_machine(const gpu::GpuParams& machine) {
   std::vector<std::size_t> shared;
   for (std::size_t i = 0; i < factors_.size(); ++i) {
@@ -186,24 +187,23 @@ void RecordedDemands::share_machine(const gpu::GpuParams& machine) {
   }
   if (shared.empty()) return;
   const std::vector<double> places = free_parts(workload_, machine);
-  constexpr int kRounds = 4;
-  for (int round = 0; round < kRounds; ++round) {
-    std::array<std::vector<double>, fluid::kWides> use;
-    use.fill(std::vector<double>(factors_.size(), 0));
-    for (const std::size_t i : shared) {
-      const DemandFit::ByWide busy = fit_.busy(shape(i), fitted(i));
-      const auto ns = static_cast<double>(workload_.ops[i].recorded->duration);
-      for (std::size_t wide = 0; wide < use.size(); ++wide) use[wide][i] = std::min(1.0, busy[wide] / ns);
+  std::array<std::vector<double>, fluid::kWides> use;
+  use.fill(std::vector<double>(factors_.size(), 0));
+  for (const std::size_t i : shared) {
+    const DemandFit::ByWide busy = fit_.busy(shape(i), demand(i, {}));
+    const auto ns = static_cast<double>(workload_.ops[i].recorded->duration);
+    for (std::size_t wide = 0; wide < use.size(); ++wide) use[wide][i] = busy[wide] / ns;
+  }
+  std::array<std::vector<double>, fluid::kWides> others;
+  for (std::size_t wide = 0; wide < use.size(); ++wide) others[wide] = used_beside(workload_, use[wide]);
+  for (const std::size_t i : shared) {
+    DemandFit::Left left;
+    left.places = places[i];
+    for (std::size_t wide = 0; wide < use.size(); ++wide) {
+      const double all = use[wide][i] + others[wide][i];
+      if (use[wide][i] > 0) left.wide[wide] = std::max(kLeastFree, use[wide][i] / all);
     }
-    for (std::vector<double>& one : use) one = used_beside(workload_, one);
-    for (const std::size_t i : shared) {
-      DemandFit::Left left;
-      left.places = places[i];
-      for (std::size_t wide = 0; wide < use.size(); ++wide) {
-        left.wide[wide] = std::clamp(1 - use[wide][i], kLeastFree, 1.0);
-      }
-      fit_to_recording(i, left);
-    }
+    fit_to_recording(i, left);
   }
 }
 

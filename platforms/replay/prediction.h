@@ -62,7 +62,7 @@ class RecordedDemands {
  private:
   bool is_recorded(std::size_t op) const;  // and has a demand
   void fit_to_recording(std::size_t op, const DemandFit::Left& left);
-  // Kernels that ran beside others, with what these left: places, and bandwidths, each at the rate at which it worked.
+  // Kernels that ran beside others, with what these left: places, and of bandwidths their share of what all wanted.
   void share_machine(const gpu::GpuParams& machine);
 
   const workload::Workload& workload_;

@@ -109,6 +109,18 @@ TEST_CASE("kernels that another machine cannot hold are refused at once, or get 
   CHECK(contains(read_file(dir.file("yes/kernels.csv")), "gpu0,0,kernel,large,7,0,0,8x1x1,128x1x1,,8,,"));
 }
 
+TEST_CASE("names that are no UTF-8 are no reason to fail", "[cli][INP-07]") {
+  const TempDir dir;
+  dir.write("t.csv",
+            "\"Kind\",\"Agent_Id\",\"Queue_Id\",\"Kernel_Id\",\"Kernel_Name\",\"Correlation_Id\",\"Start_Timestamp\","
+            "\"End_Timestamp\",\"LDS_Block_Size\",\"Scratch_Size\",\"VGPR_Count\",\"Workgroup_Size_X\","
+            "\"Workgroup_Size_Y\",\"Workgroup_Size_Z\",\"Grid_Size_X\",\"Grid_Size_Y\",\"Grid_Size_Z\"\n"
+            "\"KERNEL_DISPATCH\",\"Agent 1\",1,1,\"a\xff\xfe\",1,1000,9000,0,0,16,64,1,1,640,1,1\n");
+  const Finished finished = heddle_in(dir, {"run", "t.csv", "--gpu", "mi300x", "--out", "out"});
+  INFO(finished.err);
+  CHECK(finished.status == 0);
+}
+
 TEST_CASE("ranges that a recorded program named are in a table and on the page", "[cli][INP-17]") {
   const TempDir dir;
   const auto range = [](const char* name, const char* ts, const char* dur) {

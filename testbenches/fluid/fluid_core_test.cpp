@@ -592,6 +592,35 @@ TEST_CASE("requests hold their places for as long as answers take, and older CTA
   }
 }
 
+TEST_CASE("what rounding leaves of an SM's places is no room for a younger kernel", "[fluid][FLU-08]") {
+  for (const std::uint64_t number : seeds(2'000)) {
+    CAPTURE(number);
+    Random random(number);
+    FluidMachine machine = round_machine(1, 1);
+    machine.gpcs[0] = {1000, 1000, 0};
+    machine.memory_latency = random.between(100, 1000) + random.between(1, 999) / 1e3;
+    machine.requests = random.between(500, 5000) + random.between(1, 999) / 1e3;
+    machine.oldest_first = true;
+    machine.sm_read = machine.l1_read = 1e6;
+    machine.gpcs[0] = {1e6, 1e6, 0};
+    machine.pools[0] = {1e6, 1e6, 1e6, 1};
+    Runner runner(machine);
+    // All of the places for the older one, which would take more.
+    Demand loads = demand_of({{DemandUnit::l2_read, 1'000'000}, {DemandUnit::dram_read, 1'000'000}}, 1000);
+    loads.in_flight = machine.requests * random.between(1, 4);
+    const std::uint32_t older = runner.core.add_kernel(loads);
+    const std::uint32_t younger = runner.core.add_kernel(loads);
+    runner.enter(0, older, 0);
+    const Cycle alone = runner.core.next_end(0);
+    REQUIRE(alone > 1'000);
+    runner.enter(0, younger, 1);
+    // Nothing ends, and so nothing is looked at, before the older one does.
+    CHECK(runner.core.next_end(0) >= alone);
+    runner.run_until(kNever);
+    CHECK(runner.ends.at(0) < runner.ends.at(1));
+  }
+}
+
 TEST_CASE("an access waits where places run out, by what queues differ", "[fluid][FLU-09]") {
   for (const bool short_of_places : {true, false}) {
     FluidMachine machine = round_machine(1, 2);

@@ -188,7 +188,7 @@
     const other = rows.some((row) => row.baseline_us != null);
     const against = (row) => (other ? row.baseline_us : row.recorded_us);
     card(parent, { id: `${key}-ranges`, title: "Named ranges", navText, wide: true,
-      lead: "Parts that the recorded program named itself (NVTX, record_function), with all that was launched in them: from the start of the first operation to the "
+      lead: "Parts that the recorded program named itself (NVTX, record_function), with what their thread launched in them (a backward pass is another thread's): from the start of the first operation to the "
         + `end of the last, summed over all times. ${other ? "The recorded machine is as modelled." : "Durations of kernels are fitted to the recording."}` }, (box) => {
       box.append(table(["Range", "Times", "Kernels", "Recorded", ...(other ? ["Recorded machine"] : []), "This run", "Ratio"], rows.map((row) => h("tr", {},
         h("th", { scope: "row", title: row.name, style: { paddingLeft: `${0.6 + row.depth}em` } }, heddle.clipped(row.name)),
