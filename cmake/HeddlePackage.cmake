@@ -13,6 +13,9 @@ set_target_properties(heddle_shared PROPERTIES EXPORT_NAME gpu)
 set_target_properties(heddle_driver PROPERTIES EXPORT_NAME driver)
 install(TARGETS heddle RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(TARGETS heddle_shared heddle_driver heddle_driver_shared EXPORT heddle-targets)
+if(TARGET heddle_cudart)  # for heddle cuda, which names the folder to the programs that it runs
+  install(TARGETS heddle_cudart LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/heddle" NAMELINK_SKIP)
+endif()
 install(FILES "${PROJECT_BINARY_DIR}/lib/libheddle.a" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY "${PROJECT_BINARY_DIR}/include/heddle" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.h")

@@ -91,6 +91,7 @@ enum class SubmitKind : std::uint8_t {
   queued,  // it is behind operation `wait_for`: for observation only
   // Outside all streams, and not answered.
   signal,  // an operation of another device, which has the id `operation` here, is complete (LNK-09)
+  fill,    // the copy engines write `fill_value` over and over: to `copy_to`, `copy_bytes` bytes, both whole words
 };
 
 // Packets of one stream arrive in the order of the stream. Operation ids are never used twice
@@ -109,6 +110,7 @@ struct SubmitPacket {
   std::uint64_t copy_from = 0;
   std::uint64_t copy_to = 0;
   std::uint64_t copy_bytes = 0;
+  std::uint32_t fill_value = 0;
   // wait
   std::uint32_t wait_for = 0;  // operation id; it may be submitted later
   // control

@@ -161,6 +161,11 @@ void StreamUnit::operation_due(std::uint32_t operation) {
         {operation, protocol::CopyKind::copy, packet.copy_from, packet.copy_to, packet.copy_bytes, 0, 0});
     return;
   }
+  if (packet.kind == SubmitKind::fill) {
+    senders_.copy.send(
+        {operation, protocol::CopyKind::fill, 0, packet.copy_to, packet.copy_bytes, packet.fill_value, 0});
+    return;
+  }
   const bool endless = packet.queue != 0 && (setup_.codes == nullptr || packet.entries > arch::kMaxGridX);
   if (endless || !arch::why_impossible(setup_.limits, packet.kernel).empty()) {
     if (started.due > now) {

@@ -15,6 +15,7 @@ namespace {
 constexpr const char* kProgramUsage = R"(heddle: a model of a GPU: its front end, SMs and memory
 
   heddle run [FILE...] [options]     simulate a scenario or a recorded trace; without FILE, the shipped scenario
+  heddle cuda PROGRAM [ARGUMENT...]  run a CUDA program as it is, with a simulated GPU in place of a real one
   heddle sweep FILE                  run a scenario or a recording over axes: table, database and page
   heddle compare DIR DIR...          what differs between results of runs, with limits for regressions
   heddle test DIR                    a folder of scenarios as a regression
@@ -41,6 +42,7 @@ int dispatch(const std::vector<std::string>& arguments) {
   const std::string& command = arguments[0];
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (command == "run") return run_command(rest);
+  if (command == "cuda") return cuda_command(rest);
   if (command == "sweep") return sweep_command(rest);
   if (command == "compare") return compare_command(rest);
   if (command == "test") return test_command(rest);
@@ -52,8 +54,8 @@ int dispatch(const std::vector<std::string>& arguments) {
     std::cout << "heddle " << HEDDLE_VERSION << '\n';
     return kSuccess;
   }
-  const std::string near =
-      nearest(command, {"run", "sweep", "compare", "test", "compile", "import", "occupancy", "show", "version"});
+  const std::string near = nearest(
+      command, {"run", "cuda", "sweep", "compare", "test", "compile", "import", "occupancy", "show", "version"});
   throw InputError(fmt::format("'{}' is not a command", command),
                    near.empty() ? "heddle --help lists the commands" : fmt::format("did you mean 'heddle {}'?", near));
 }

@@ -30,6 +30,7 @@ constexpr int kPartial = 5;            // stopped at the limit of wall time
 int run_program(const std::vector<std::string>& arguments);
 
 int run_command(const std::vector<std::string>& arguments);
+int cuda_command(const std::vector<std::string>& arguments);
 int compile_command(const std::vector<std::string>& arguments);
 int import_command(const std::vector<std::string>& arguments);
 int show_command(const std::vector<std::string>& arguments);

@@ -199,6 +199,7 @@ void read_sources(OperandResolver& in, const AluForm& form, AluParts& parts) {
   std::size_t values = kFirstSource;
   std::size_t predicates = 0;
   std::size_t at = form.destinations.empty() ? 0 : 1;
+  const bool converts = in.instruction.opcode == "cvt";
   for (const OperandSlot& slot : form.sources) {
     if (!in.has(at)) {
       if (!slot.optional) in.fail(fmt::format("operand {} is missing", at + 1), "write it as the PTX manual has it");
@@ -210,7 +211,11 @@ void read_sources(OperandResolver& in, const AluForm& form, AluParts& parts) {
     } else if (slot.elements > 1) {
       parts.r[values++] = vector_source(in, operand, slot);
     } else {
-      parts.r[values++] = in.source(operand, slot.type);
+      // Of cvt alone, registers may be wider than their type: the manual, operand size exceeding instruction-type size.
+      const Symbol* found = converts ? in.symbol(operand) : nullptr;
+      const bool wider =
+          found != nullptr && found->kind == Symbol::Kind::value && planes_of(found->type) > planes_of(slot.type);
+      parts.r[values++] = wider ? in.any_source(operand, slot.type) : in.source(operand, slot.type);
     }
   }
   if (in.has(at)) {

@@ -409,4 +409,19 @@ ResolvedEntry resolve_entry(const Module& module, const std::string& entry, cons
   return Resolver(module, place).resolve(*function);
 }
 
+std::uint32_t registers_per_thread(const Function& entry, const PtxCode& code) {
+  // Registers that an assembler takes beside those that are alive: for addresses and values under way. Assumption.
+  constexpr std::uint32_t kFurtherRegisters = 8;
+  constexpr std::uint32_t kRegisterStep = 8;
+  constexpr std::uint32_t kFewestRegisters = 16;
+  constexpr std::uint32_t kMostRegisters = 255;
+  const std::uint32_t wanted = code.live_registers + kFurtherRegisters;
+  std::uint32_t most = kMostRegisters;
+  const auto limit = entry.directives.find("maxnreg");
+  if (limit != entry.directives.end() && !limit->second.empty()) {
+    most = std::min(most, static_cast<std::uint32_t>(limit->second.front()));
+  }
+  return std::min(most, std::max(kFewestRegisters, (wanted + kRegisterStep - 1) / kRegisterStep * kRegisterStep));
+}
+
 }  // namespace heddle::ptx

@@ -37,4 +37,8 @@ struct ResolvedEntry {
 // Throws InputError, with file, line and remedy, for everything that the model does not have.
 ResolvedEntry resolve_entry(const Module& module, const std::string& entry, const EntryPlace& place);
 
+// What a thread takes of the register file: those alive at once and what an assembler takes beside them, in steps, and
+// no more than .maxnreg says (docs/ptx.md).
+std::uint32_t registers_per_thread(const Function& entry, const PtxCode& code);
+
 }  // namespace heddle::ptx

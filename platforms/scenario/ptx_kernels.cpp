@@ -21,12 +21,6 @@ using namespace workload;
 using namespace program;
 namespace {
 
-// Registers that an assembler takes beside those that are alive: for addresses and values under way. Assumption.
-constexpr std::uint32_t kFurtherRegisters = 8;
-constexpr std::uint32_t kRegisterStep = 8;
-constexpr std::uint32_t kFewestRegisters = 16;
-constexpr std::uint32_t kMostRegisters = 255;
-
 bool is_float_type(ptx::Type type) { return type == ptx::Type::f32 || type == ptx::Type::f64; }
 
 // The bits of a number as that type; false: it is none.
@@ -271,14 +265,7 @@ void PtxKernels::compile(const MapReader& map, arch::KernelRecord& kernel, std::
   kernel.shared_bytes += made.shared_bytes;
   kernel.local_bytes = std::max(kernel.local_bytes, made.local_bytes);
   if (kernel.registers_per_thread == 0) {
-    const std::uint32_t wanted = made.code.live_registers + kFurtherRegisters;
-    std::uint32_t most = kMostRegisters;
-    const auto limit = its.entry->directives.find("maxnreg");
-    if (limit != its.entry->directives.end() && !limit->second.empty()) {
-      most = std::min(most, static_cast<std::uint32_t>(limit->second.front()));
-    }
-    kernel.registers_per_thread =
-        std::min(most, std::max(kFewestRegisters, (wanted + kRegisterStep - 1) / kRegisterStep * kRegisterStep));
+    kernel.registers_per_thread = ptx::registers_per_thread(*its.entry, made.code);
   }
   if (made.code.multicasts()) kernel.cluster.mode = arch::CgaMode::multicast;
   kernel.program = std::make_shared<const ptx::PtxProgram>(std::move(made.code));

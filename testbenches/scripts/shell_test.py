@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("HEDDLE_PROGRAM", ROOT / "build/release/heddle"))
 COMPLETION = ROOT / "platforms/cli/completion/heddle.bash"
-COMMANDS = ["run", "sweep", "compare", "test", "compile", "import", "occupancy", "show"]
+COMMANDS = ["run", "sweep", "compare", "test", "compile", "cuda", "import", "occupancy", "show"]
 
 
 def said(*command, **options):
