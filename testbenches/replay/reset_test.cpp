@@ -62,6 +62,7 @@ struct Bench {
   std::string shown() {
     REQUIRE(host.finished());
     gpu.check_quiescent();
+    gpu.settle();
     return shown_by(observation, host.results());
   }
 
