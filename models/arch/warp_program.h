@@ -224,10 +224,10 @@ struct Operation {
   CgaMode mode = CgaMode::load_balancing;  // query_occupancy
   // load, of global memory: from all GPUs of a group, combined as `atomic` and `type` say (LNK-08).
   bool combines = false;
-  std::vector<BulkRequest> bulk;           // one for each of `lanes`, in their order
-  std::vector<ChildLaunch> children;       // the same; `destination`: two registers for launch_handle, 0: it failed
-  ChildWait wait = ChildWait::all;         // wait_children
-  std::vector<QueueAppend> entries;        // the same
+  std::vector<BulkRequest> bulk;      // one for each of `lanes`, in their order
+  std::vector<ChildLaunch> children;  // the same; `destination`: two registers for launch_handle, 0: it failed
+  ChildWait wait = ChildWait::all;    // wait_children
+  std::vector<QueueAppend> entries;   // the same
 };
 
 // What has to be ready before the next operation can issue.

@@ -83,7 +83,9 @@ std::string names_of(const std::vector<std::string>& paths) {
 }
 
 // Copies by engines, and CTAs whose state is saved, go to memory whatever kernels demand.
-bool moves_data(const StatSums& sums) { return sums.sms("requests") + sums.one("copy.copies") + sums.one("copy.fills") > 0; }
+bool moves_data(const StatSums& sums) {
+  return sums.sms("requests") + sums.one("copy.copies") + sums.one("copy.fills") > 0;
+}
 
 void add_idle(const RunOutcome& outcome, std::size_t gpu, const std::string& prefix, Lines& lines) {
   const Machine& machine = outcome.machines->gpus[gpu];

@@ -472,7 +472,11 @@ replay::RankCollectives put_over_links(std::vector<Fitted>& fitted, const Machin
     if (!its.elsewhere) its.elsewhere = std::make_unique<workload::Workload>(its.workload);
     targets.push_back(its.elsewhere.get());
   }
-  replay::run_over_links(collectives, targets);
+  std::vector<replay::RankRoom> rooms;
+  for (const Machine& machine : machines.gpus) {
+    rooms.push_back({machine.params.machine.shape.sms(), machine.params.sm.limits});
+  }
+  collectives.cut = replay::run_over_links(collectives, targets, rooms);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     std::uint64_t end = 0;
     for (const workload::MemoryRegion& region : targets[i]->memory) end = std::max(end, region.address + region.bytes);

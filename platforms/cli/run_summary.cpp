@@ -159,6 +159,12 @@ std::string collectives_text(const RunOutcome& outcome) {
   if (gpus > 1 && its.recorded_ranks != 0 && its.recorded_ranks != gpus) {
     text += fmt::format(" (recorded with {} ranks)", its.recorded_ranks);
   }
+  if (gpus > 1 && !outcome.options->ranks && !its.matched.empty()) {
+    text += fmt::format("; matched by number: {}, by order: {}", its.by_number(), its.matched.size() - its.by_number());
+  }
+  if (its.cut > 0) {
+    text += fmt::format("; with at most {} CTAs each, as those of all streams do not fit at once otherwise", its.cut);
+  }
   if (its.assumed > 0) {
     text += fmt::format("; of {} the recording has no grid, and one CTA per SM is assumed", its.assumed);
   }

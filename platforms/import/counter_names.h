@@ -10,7 +10,8 @@ namespace heddle::import {
 struct CounterName {
   std::string_view name;
   arch::DemandUnit unit;
-  // Amount for a count. An addition or a multiplication takes its unit as long as a multiply-add does, and is two flops.
+  // Amount for a count. An addition or a multiplication takes its unit as long as a multiply-add does, and is two
+  // flops.
   double each;
   int rank;  // of those that count the same amount, the ones of the lowest rank that are there are added up
 };

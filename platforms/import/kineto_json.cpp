@@ -272,6 +272,7 @@ class Handler final : public nlohmann::json_sax<Json> {
   }
 
   void expect_list(const std::string& key) {
+    if (key == "process group ranks") raw_.expect(&event_.group_ranks.text);
     if (!event_.is_operator()) return;
     const auto found = argument_lists().find(key);
     if (found != argument_lists().end()) raw_.expect(&event_.arguments.lists[found->second]);

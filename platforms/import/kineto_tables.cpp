@@ -26,6 +26,12 @@ constexpr std::string_view kRecordAgain =
 
 bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
+// Of a list as JSON, or as PyTorch writes one into a text, which both may have spaces.
+std::string members_of(std::string text) {
+  text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c == ' ' || c == '\t'; }), text.end());
+  return text;
+}
+
 }  // namespace
 
 void KinetoTables::fail(const KinetoPlace& place, std::string_view name, std::string_view what,
@@ -212,7 +218,7 @@ std::uint32_t KinetoTables::add_communication(const KinetoEvent& event) {
                 integer(event, elements, gathers ? "Out msg nelems" : "In msg nelems", kMostElements);
   }
   if (event.group_size.present()) its.ranks = integer(event, event.group_size, "Group size", kMostElements);
-  its.members = event.group_ranks.text;
+  its.members = members_of(event.group_ranks.text);
   // Negative: the recorder did not count.
   const std::optional<std::int64_t> sequence = event.sequence.as_integer();
   if (sequence && *sequence >= 0) its.sequence = static_cast<std::uint64_t>(*sequence);

@@ -167,7 +167,7 @@ struct ProgramStep {
   arch::CgaMode mode = arch::CgaMode::load_balancing;  // query_occupancy
   arch::ChildWait wait = arch::ChildWait::all;         // wait_children
   bool one_lane = false;                               // only the first of the lanes that take part does it
-  bool free = true;  // control flow that costs nothing; what costs is issued as an instruction on int32
+  bool free = true;       // control flow that costs nothing; what costs is issued as an instruction on int32
   bool combines = false;  // as in Operation
 
   arch::OperationNeeds demand;

@@ -19,6 +19,8 @@ class PacketResults {
  public:
   // `ns_of`: a cycle of the GPU as nanoseconds of the simulation's axis. `lead`: the workload's time 0 on it.
   PacketResults(std::size_t operations, std::size_t queues, double lead, std::function<double(Cycle)> ns_of);
+  // Another one, before the first packet.
+  void set_lead(double lead) { lead_ = lead; }
 
   // The packet is in the ring; writing it began at `begun` (ns, simulation axis). Packets of a queue come in order.
   void sent(std::uint32_t queue, const PreparedPacket& packet, double begun);

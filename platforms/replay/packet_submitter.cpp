@@ -109,12 +109,6 @@ void PacketSubmitter::open_queues() {
 
 void PacketSubmitter::send_controls() { controls_.send(domain, submit_out, lead_, *this, kControl); }
 
-void PacketSubmitter::look_at(Cycle when) {
-  if (when >= look_) return;
-  look_ = when;
-  domain.schedule(when, *this, kLook);
-}
-
 // True: something can be written now, as far as the host's time goes. `next`: when there will be something.
 bool PacketSubmitter::has_work(std::uint32_t queue, Cycle& next) const {
   const Queue& q = queues_[queue];
@@ -161,7 +155,9 @@ void PacketSubmitter::look() {
     return;
   }
   if (full) next = std::min(next, domain.now() + std::max<Cycle>(1, cycles(params_.poll)));
-  if (next != kNever) look_at(next);
+  if (next >= look_) return;
+  look_ = next;
+  domain.schedule(next, *this, kLook);
 }
 
 void PacketSubmitter::begin(std::uint32_t queue) {

@@ -2,6 +2,7 @@
 // read indices, signals and interrupts, as a driver does. StreamSubmitter does without packets.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -59,6 +60,11 @@ class PacketSubmitter : public sc_core::sc_module,
   std::size_t done() const override { return results_.ended(); }
   const std::vector<OpResult>& results() const override { return results_.results(); }
   double lead() const override { return static_cast<double>(lead_); }
+  // The same, if it is less so far. Before start().
+  void lead_at_least(double ns) {
+    lead_ = std::max(lead_, static_cast<std::int64_t>(ns));
+    results_.set_lead(lead());
+  }
   Domain& submitter_domain() override { return domain; }
 
   const std::vector<PacketLaunch>& launches() const { return results_.launches(); }
@@ -92,7 +98,6 @@ class PacketSubmitter : public sc_core::sc_module,
   void on_credit(std::uint32_t) { send_controls(); }
   void on_done(const protocol::DonePacket&, std::uint32_t) {}
   void look();
-  void look_at(Cycle when);
   bool has_work(std::uint32_t queue, Cycle& next) const;
   bool has_room(std::uint32_t queue);
   void begin(std::uint32_t queue);

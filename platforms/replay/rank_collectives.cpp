@@ -1,6 +1,8 @@
 #include "replay/rank_collectives.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -20,6 +22,7 @@ namespace heddle::replay {
 
 using workload::Collective;
 using workload::Communication;
+using workload::Nanoseconds;
 using workload::Op;
 using workload::Workload;
 
@@ -47,29 +50,38 @@ RankGroups rank_groups(const Workload& workload) {
 // Kernels that belong together, by GPU; none where it has none.
 using Place = std::vector<std::optional<std::size_t>>;
 
-// Whether the kernels of a group have sequence numbers, one larger than the other.
-bool numbered(const Workload& workload, const std::vector<std::size_t>& ops) {
-  std::optional<std::uint64_t> last;
-  for (const std::size_t op : ops) {
-    const std::optional<std::uint64_t>& number = workload.ops[op].communication->sequence;
-    if (!number || (last && *number <= *last)) return false;
-    last = number;
-  }
-  return true;
+bool has_number(const Workload& workload, std::size_t op) {
+  return workload.ops[op].communication->sequence.has_value();
 }
 
+// Numbers that one GPU has twice tell nothing of any; all others do, in whatever order they come.
 std::vector<Place> places_by_number(const std::vector<const Workload*>& workloads,
-                                    const std::vector<const std::vector<std::size_t>*>& ops) {
+                                    const std::vector<const std::vector<std::size_t>*>& ops, RankCollectives& result) {
   std::map<std::uint64_t, Place> places;
+  std::map<std::uint64_t, bool> doubled;
   for (std::size_t gpu = 0; gpu < ops.size(); ++gpu) {
     for (const std::size_t op : *ops[gpu]) {
-      Place& place = places.emplace(*workloads[gpu]->ops[op].communication->sequence, Place(ops.size())).first->second;
-      place[gpu] = op;
+      if (!has_number(*workloads[gpu], op)) continue;
+      const std::uint64_t number = *workloads[gpu]->ops[op].communication->sequence;
+      std::optional<std::size_t>& at = places.emplace(number, Place(ops.size())).first->second[gpu];
+      doubled[number] = doubled[number] || at;
+      at = op;
     }
   }
-  std::vector<Place> result;
-  for (auto& [number, place] : places) result.push_back(std::move(place));
-  return result;
+  for (std::size_t gpu = 0; gpu < ops.size(); ++gpu) {
+    for (const std::size_t op : *ops[gpu]) {
+      if (!has_number(*workloads[gpu], op)) {
+        ++result.kept["without a number, in a group that has numbers"];
+      } else if (doubled.at(*workloads[gpu]->ops[op].communication->sequence)) {
+        ++result.kept["of a number that a GPU has twice in one group"];
+      }
+    }
+  }
+  std::vector<Place> result_places;
+  for (auto& [number, place] : places) {
+    if (!doubled.at(number)) result_places.push_back(std::move(place));
+  }
+  return result_places;
 }
 
 std::vector<Place> places_by_order(const std::vector<const std::vector<std::size_t>*>& ops) {
@@ -104,10 +116,14 @@ std::string why_not(const std::vector<const Communication*>& ranks, std::uint64_
 void match_group(const std::vector<const Workload*>& workloads, const std::vector<const std::vector<std::size_t>*>& ops,
                  std::uint64_t whole, RankCollectives& result) {
   bool by_number = true;
-  for (std::size_t gpu = 0; gpu < ops.size(); ++gpu) by_number = by_number && numbered(*workloads[gpu], *ops[gpu]);
+  for (std::size_t gpu = 0; gpu < ops.size(); ++gpu) {
+    by_number = by_number && std::any_of(ops[gpu]->begin(), ops[gpu]->end(),
+                                         [&](std::size_t op) { return has_number(*workloads[gpu], op); });
+  }
   bool together = true;  // so far the ranks have done the same
-  for (const Place& place : by_number ? places_by_number(workloads, ops) : places_by_order(ops)) {
+  for (const Place& place : by_number ? places_by_number(workloads, ops, result) : places_by_order(ops)) {
     RankCollective its;
+    its.by_number = by_number;
     std::vector<const Communication*> ranks;
     for (std::size_t gpu = 0; gpu < place.size(); ++gpu) {
       if (!place[gpu]) continue;
@@ -130,21 +146,64 @@ void match_group(const std::vector<const Workload*>& workloads, const std::vecto
   }
 }
 
+// Whether all GPUs have the one before the other.
+bool before(const RankCollective& one, const RankCollective& other) {
+  return std::equal(one.ops.begin(), one.ops.end(), other.ops.begin(), std::less<>());
+}
+
+// Those that end chains of one length, none of which is before another.
+struct Front {
+  std::vector<std::size_t> ends;
+  std::vector<std::size_t> least;  // by GPU: the first operation of any
+
+  std::optional<std::size_t> one_before(const std::vector<RankCollective>& all, std::size_t which) const {
+    if (!std::equal(least.begin(), least.end(), all[which].ops.begin(), std::less<>())) return std::nullopt;
+    const auto found =
+        std::find_if(ends.begin(), ends.end(), [&](std::size_t end) { return before(all[end], all[which]); });
+    return found == ends.end() ? std::nullopt : std::optional(*found);
+  }
+  void add(const RankCollective& its, std::size_t which) {
+    ends.push_back(which);
+    if (least.empty()) least = its.ops;
+    for (std::size_t gpu = 0; gpu < least.size(); ++gpu) least[gpu] = std::min(least[gpu], its.ops[gpu]);
+  }
+};
+
+// The most of them that all GPUs have in one order, in that order. `all` are in the order of the first GPU.
+std::vector<std::size_t> longest_chain(const std::vector<RankCollective>& all) {
+  std::vector<Front> fronts;  // by length, less one
+  std::vector<std::optional<std::size_t>> previous(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    // Whoever follows the end of a chain follows the ends of shorter ones.
+    std::size_t length = 0;
+    for (std::size_t too_long = fronts.size(); length < too_long;) {
+      const std::size_t middle = length + (too_long - length) / 2;
+      if (const std::optional<std::size_t> end = fronts[middle].one_before(all, i)) {
+        previous[i] = end;
+        length = middle + 1;
+      } else {
+        too_long = middle;
+      }
+    }
+    if (length == fronts.size()) fronts.emplace_back();
+    fronts[length].add(all[i], i);
+  }
+  std::vector<std::size_t> chain;
+  std::optional<std::size_t> at = fronts.empty() ? std::nullopt : std::optional(fronts.back().ends.front());
+  for (; at; at = previous[*at]) chain.push_back(*at);
+  std::reverse(chain.begin(), chain.end());
+  return chain;
+}
+
 // Of those that two ranks have in different orders, each would wait for another that has not begun, without end. What
 // is left has one order on all GPUs; as nothing waits for what comes later in its own recording, that can be kept.
 void drop_disordered(RankCollectives& collectives, std::size_t gpus) {
-  std::vector<std::size_t> next(gpus, 0);  // the first operation behind the last that is left
   std::vector<RankCollective> left;
-  for (RankCollective& its : collectives.matched) {
-    bool ordered = true;
-    for (std::size_t gpu = 0; gpu < gpus; ++gpu) ordered = ordered && its.ops[gpu] >= next[gpu];
-    if (!ordered) {
-      collectives.kept["the ranks have it in different orders"] += gpus;
-      continue;
-    }
-    for (std::size_t gpu = 0; gpu < gpus; ++gpu) next[gpu] = its.ops[gpu] + 1;
-    left.push_back(std::move(its));
+  for (const std::size_t which : longest_chain(collectives.matched)) {
+    left.push_back(std::move(collectives.matched[which]));
   }
+  const std::size_t dropped = collectives.matched.size() - left.size();
+  if (dropped > 0) collectives.kept["the ranks have it in different orders"] += dropped * gpus;
   collectives.matched = std::move(left);
 }
 
@@ -212,12 +271,14 @@ std::uint64_t rounded_up(std::uint64_t bytes, std::size_t ranks) {
 // Which memory and which program each of the collectives has.
 class Plan {
  public:
-  Plan(const RankCollectives& collectives, const std::vector<Workload*>& workloads) : ranks_(workloads.size()) {
+  // `most`: CTAs of a collective.
+  Plan(const RankCollectives& collectives, const std::vector<Workload*>& workloads, std::uint64_t most)
+      : ranks_(workloads.size()) {
     for (const RankCollective& its : collectives.matched) {
       const arch::KernelRecord& kernel = workloads.front()->ops[its.ops.front()].kernel;
       const std::uint64_t threads = (kernel.block.count() + kWarp - 1) / kWarp * kWarp;
       const Shape shape{lane_of(its, workloads), its.kind, rounded_up(its.bytes, ranks_),
-                        std::min(kernel.grid.count(), kMostCtas), std::min(threads, kMostThreads)};
+                        std::min(kernel.grid.count(), most), std::min(threads, kMostThreads)};
       lanes_[shape.lane].bytes = std::max(lanes_[shape.lane].bytes, shape.bytes);
       const auto [found, fresh] = numbers_.emplace(shape, shapes_.size());
       if (fresh) shapes_.push_back(shape);
@@ -228,16 +289,16 @@ class Plan {
   // By collective: the number of its program.
   const std::vector<std::size_t>& programs() const { return of_; }
 
+  std::size_t lanes() const { return lanes_.size(); }
+  // Of the largest collective of each lane, all together.
+  std::uint64_t ctas() const {
+    std::vector<std::uint64_t> largest(lanes_.size(), 0);
+    for (const Shape& shape : shapes_) largest[shape.lane] = std::max(largest[shape.lane], shape.ctas);
+    return std::accumulate(largest.begin(), largest.end(), std::uint64_t{0});
+  }
+
   // A scenario of nothing but a collective of each shape: streams and buffers of each lane on each GPU.
   std::string scenario_text() const {
-    constexpr std::size_t kRegions = 3;  // of a lane on a GPU: its buffer, flags, and what has come
-    if (lanes_.size() * ranks_ * kRegions > scenario::kMaxRegions) {
-      throw InputError(
-          fmt::format("collectives of {} streams at once on {} GPUs need {} regions of memory, and a run has {}",
-                      lanes_.size(), ranks_, lanes_.size() * ranks_ * kRegions, scenario::kMaxRegions),
-          fmt::format("take at most {} GPUs; recordings of several GPUs can also run unconnected",
-                      scenario::kMaxRegions / (lanes_.size() * kRegions)));
-    }
     std::string memory;
     std::string streams;
     std::string gpus;
@@ -272,7 +333,19 @@ class Plan {
       return lane;
     }
     lanes_.push_back({its.ops, 0});
+    check_regions();
     return lanes_.size() - 1;
+  }
+  void check_regions() const {
+    constexpr std::size_t kRegions = 3;  // of a lane on a GPU: its buffer, flags, and what has come
+    if (lanes_.size() * ranks_ * kRegions <= scenario::kMaxRegions) return;
+    const std::size_t most = scenario::kMaxRegions / (lanes_.size() * kRegions);
+    throw InputError(
+        fmt::format("collectives of {} streams at once, or more, on {} GPUs need more than the {} regions of memory "
+                    "that a run has",
+                    lanes_.size(), ranks_, scenario::kMaxRegions),
+        most < 2 ? std::string("run the recordings unconnected, with links.topology=none")
+                 : fmt::format("take at most {} GPUs; recordings of several GPUs can also run unconnected", most));
   }
   std::string list_of(const char* name, std::size_t lane) const {
     std::vector<std::string> all;
@@ -287,11 +360,120 @@ class Plan {
   std::vector<std::size_t> of_;           // by collective
 };
 
+// CTAs of which each GPU holds as many at once, whichever of the scenario's they are and wherever they lie: as many as
+// of one that takes the most of everything. While a CTA has no place, every SM has at least its share of these.
+std::uint64_t room_for(const scenario::Scenario& scene, const std::vector<RankRoom>& rooms) {
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (std::size_t rank = 0; rank < scene.workloads.size(); ++rank) {
+    const RankRoom& room = rooms.at(rank);
+    arch::ResourceVector largest;
+    for (const Op& op : scene.workloads[rank].ops) {
+      const arch::ResourceVector need = arch::need_of(room.limits, op.kernel);
+      for (std::size_t r = 0; r < arch::kResources; ++r) {
+        largest.amount[r] = std::max(largest.amount[r], need.amount[r]);
+      }
+    }
+    least = std::min<std::uint64_t>(
+        least, std::uint64_t{room.sms} * arch::free_slots(arch::capacity_of(room.limits), {}, largest));
+  }
+  return least;
+}
+
+// Of a root, a broadcast ends once it has sent; of the others none does before the last rank has come.
+bool ends_together(Collective kind) { return kind != Collective::broadcast; }
+
+Nanoseconds median(std::vector<Nanoseconds> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  const Nanoseconds below = *std::max_element(values.begin(), middle);
+  return below + (*middle - below) / 2;
+}
+
+// How ends of collectives lie to one another in several files, each on its own axis of time.
+struct Ends {
+  std::map<std::size_t, std::vector<Nanoseconds>> after;  // by file: by how much it ends after the first GPU's file
+  std::vector<Nanoseconds> shortest;                      // recorded durations: from the last rank's coming to its end
+};
+
+Ends ends_of(const std::vector<Workload>& workloads, const std::vector<Nanoseconds>& later,
+             const RankCollectives& found) {
+  Ends ends;
+  for (const RankCollective& its : found.matched) {
+    if (!ends_together(its.kind)) continue;
+    std::map<std::size_t, Nanoseconds> by_file;
+    Nanoseconds shortest = std::numeric_limits<Nanoseconds>::max();
+    for (std::size_t gpu = 0; gpu < workloads.size(); ++gpu) {
+      const workload::Recorded& at = *workloads[gpu].ops[its.ops[gpu]].recorded;
+      const Nanoseconds end = later[gpu] + at.start + at.duration;
+      const auto entry = by_file.emplace(workloads[gpu].recording, end).first;
+      entry->second = std::max(entry->second, end);
+      shortest = std::min(shortest, at.duration);
+    }
+    const Nanoseconds first = by_file.at(workloads.front().recording);
+    for (const auto& [file, end] : by_file) ends.after[file].push_back(end - first);
+    ends.shortest.push_back(shortest);
+  }
+  return ends;
+}
+
+double us(Nanoseconds ns) { return static_cast<double>(ns) / 1e3; }
+
+// Adds to `later`, by GPU, what puts the files onto one axis. Returns what there is to say of it.
+std::vector<std::string> align_files(const std::vector<Workload>& workloads, std::vector<Nanoseconds>& later) {
+  constexpr const char* kOwnAxes = "the times of each recording count from its own first operation.";
+  std::vector<const Workload*> all;
+  for (const Workload& its : workloads) all.push_back(&its);
+  const RankCollectives found = match_collectives(all);
+  Ends ends = ends_of(workloads, later, found);
+  if (ends.after.empty()) {
+    return {
+        fmt::format("No all-reduce, all-gather or reduce-scatter of all GPUs tells how the recordings lie to one "
+                    "another: {}",
+                    kOwnAxes)};
+  }
+  std::map<std::size_t, Nanoseconds> offset;
+  Nanoseconds last = 0;
+  Nanoseconds spread = 0;
+  for (auto& [file, after] : ends.after) {
+    const Nanoseconds its = offset[file] = median(after);
+    last = std::max(last, its);
+    for (Nanoseconds& one : after) one = std::abs(one - its);
+    spread = std::max(spread, median(after));
+  }
+  // No rank ends before the last has come, so that ends lie no further apart than what is left then.
+  const Nanoseconds most = median(ends.shortest);
+  const std::string counts =
+      fmt::format("{} collectives that end together on all ranks, {} of all matched by number and {} by order",
+                  ends.shortest.size(), found.by_number(), found.matched.size() - found.by_number());
+  if (spread > most) {
+    return {
+        fmt::format("The recordings are not moved to one another: of {} half end more than {:.1f} "
+                    "us away from where their median would put them, and they last {:.1f} us; {}",
+                    counts, us(spread), us(most), kOwnAxes)};
+  }
+  std::vector<std::string> sentences;
+  for (std::size_t gpu = 0; gpu < workloads.size(); ++gpu) {
+    later[gpu] += last - offset.at(workloads[gpu].recording);
+    if (later[gpu] == 0) continue;
+    sentences.push_back(
+        fmt::format("gpu{}: its recorded times are moved by {:.1f} us, so that collectives end at one "
+                    "time in all recordings (the median of {}; half of them within {:.1f} us of it).",
+                    gpu, us(later[gpu]), counts, us(spread)));
+  }
+  return sentences;
+}
+
 }  // namespace
 
 std::size_t RankCollectives::kept_kernels() const {
   return std::accumulate(kept.begin(), kept.end(), std::size_t{0},
                          [](std::size_t sum, const auto& entry) { return sum + entry.second; });
+}
+
+std::size_t RankCollectives::by_number() const {
+  return static_cast<std::size_t>(
+      std::count_if(matched.begin(), matched.end(), [](const RankCollective& its) { return its.by_number; }));
 }
 
 RankCollectives match_collectives(const std::vector<const Workload*>& workloads, bool copies) {
@@ -330,45 +512,15 @@ RankCollectives match_collectives(const std::vector<const Workload*>& workloads,
 }
 
 std::vector<std::string> align_ranks(std::vector<Workload>& workloads) {
-  using workload::Nanoseconds;
   std::map<std::size_t, Nanoseconds> origins;  // of files: of their first GPU's times
   for (const Workload& its : workloads) {
     const auto at = origins.emplace(its.recording, its.origin).first;
     at->second = std::min(at->second, its.origin);
   }
   std::vector<Nanoseconds> later;
-  std::vector<const Workload*> all;
-  for (const Workload& its : workloads) {
-    later.push_back(its.origin - origins.at(its.recording));
-    all.push_back(&its);
-  }
+  for (const Workload& its : workloads) later.push_back(its.origin - origins.at(its.recording));
   std::vector<std::string> sentences;
-  if (origins.size() > 1) {
-    const RankCollectives found = match_collectives(all);
-    std::map<std::size_t, Nanoseconds> ends;  // of files: of the first that belongs together
-    Nanoseconds last = std::numeric_limits<Nanoseconds>::min();
-    for (std::size_t gpu = 0; gpu < workloads.size() && !found.matched.empty(); ++gpu) {
-      const workload::Recorded& first = *workloads[gpu].ops[found.matched.front().ops[gpu]].recorded;
-      const Nanoseconds end = later[gpu] + first.start + first.duration;
-      const auto at = ends.emplace(workloads[gpu].recording, end).first;
-      at->second = std::max(at->second, end);
-      last = std::max(last, end);
-    }
-    for (std::size_t gpu = 0; gpu < workloads.size() && !ends.empty(); ++gpu) {
-      later[gpu] += last - ends.at(workloads[gpu].recording);
-      if (later[gpu] == 0) continue;
-      sentences.push_back(
-          fmt::format("gpu{}: its recorded times are moved by {:.1f} us, so that the first collective of "
-                      "all GPUs ends at one time in all recordings.",
-                      gpu, static_cast<double>(later[gpu]) / 1e3));
-    }
-    if (ends.empty()) {
-      sentences.emplace_back(
-          "No collective of all GPUs tells how the times of the recordings lie to one another: each counts from its "
-          "own "
-          "first operation.");
-    }
-  }
+  if (origins.size() > 1) sentences = align_files(workloads, later);
   for (std::size_t gpu = 0; gpu < workloads.size(); ++gpu) {
     for (Op& op : workloads[gpu].ops) {
       if (op.recorded) op.recorded->start += later[gpu];
@@ -379,8 +531,9 @@ std::vector<std::string> align_ranks(std::vector<Workload>& workloads) {
   return sentences;
 }
 
-void run_over_links(const RankCollectives& collectives, const std::vector<Workload*>& workloads) {
-  if (collectives.matched.empty()) return;
+std::uint64_t run_over_links(const RankCollectives& collectives, const std::vector<Workload*>& workloads,
+                             const std::vector<RankRoom>& rooms) {
+  if (collectives.matched.empty()) return 0;
   const std::size_t ranks = workloads.size();
   const auto replace = [](Op& op, arch::KernelRecord kernel) {
     kernel.name = op.kernel.name;
@@ -394,10 +547,24 @@ void run_over_links(const RankCollectives& collectives, const std::vector<Worklo
       kernel.duration = {1, 1};
       replace(workloads.front()->ops[its.ops.front()], std::move(kernel));
     }
-    return;
+    return 0;
   }
-  const Plan plan(collectives, workloads);
-  scenario::Scenario scene = scenario::parse_scenario(plan.scenario_text(), "collectives of the recording");
+  constexpr const char* kFile = "collectives of the recording";
+  Plan plan(collectives, workloads, kMostCtas);
+  scenario::Scenario scene = scenario::parse_scenario(plan.scenario_text(), kFile);
+  std::uint64_t cut = 0;
+  const std::uint64_t room = room_for(scene, rooms);
+  // Those of one stream start in their order on all GPUs, so that the first of them wait for nobody who has no place.
+  if (plan.lanes() > 1 && plan.ctas() > room) {
+    cut = room / plan.lanes();
+    if (cut == 0) {
+      throw InputError(fmt::format("collectives of {} streams at once do not fit on a GPU, whose SMs hold {} CTAs",
+                                   plan.lanes(), room),
+                       "choose a larger machine with --gpu, or run the recordings unconnected");
+    }
+    plan = Plan(collectives, workloads, cut);
+    scene = scenario::parse_scenario(plan.scenario_text(), kFile);
+  }
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     Workload& target = *workloads[rank];
     Workload& source = scene.workloads[rank];
@@ -408,6 +575,7 @@ void run_over_links(const RankCollectives& collectives, const std::vector<Worklo
     target.memory = std::move(source.memory);
     target.collectives = true;
   }
+  return cut;
 }
 
 std::vector<Workload> copies_of_rank(const Workload& workload, std::size_t ranks) {

@@ -285,14 +285,18 @@ void connect_hosts(const std::vector<Machine>& machines) {
   }
 }
 
-// Recordings of GPUs that are connected have one axis of time.
+// Recordings of GPUs that are connected have one axis of time, whatever submits their operations.
 void align_hosts(const std::vector<Machine>& machines) {
   double lead = 0;
   for (const Machine& m : machines) {
-    if (m.streams == nullptr || m.workload->format == "scenario") return;
+    if (m.workload->format == "scenario") return;
     lead = std::max(lead, m.submitter->lead());
   }
-  for (const Machine& m : machines) m.streams->lead_at_least(lead);
+  for (const Machine& m : machines) {
+    if (m.streams != nullptr) m.streams->lead_at_least(lead);
+    if (m.packets != nullptr) m.packets->lead_at_least(lead);
+    if (m.tmdqs != nullptr) m.tmdqs->lead_at_least(lead);
+  }
 }
 
 // Forward progress: counts of everything that was taken in, started or finished.

@@ -3,6 +3,7 @@
 // was empty. What comes behind is started by task management, which finds it in memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -59,6 +60,8 @@ class TmdqSubmitter : public sc_core::sc_module,
   std::size_t done() const override { return done_; }
   const std::vector<OpResult>& results() const override { return results_; }
   double lead() const override { return static_cast<double>(lead_); }
+  // The same, if it is less so far. Before start().
+  void lead_at_least(double ns) { lead_ = std::max(lead_, static_cast<std::int64_t>(ns)); }
   Domain& submitter_domain() override { return domain; }
 
   std::size_t copies() const { return copies_; }  // and fills, that have ended

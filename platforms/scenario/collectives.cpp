@@ -394,6 +394,7 @@ class Expander {
     if (map.has("threads")) op.threads = map.number<std::uint32_t>("threads", {Unit::count, 32, 1024});
     if (map.has("type")) op.type = map.choice("type");
     for (const YAML::Node& item : map.items("streams")) {
+      if (!item.IsScalar()) map.fail("streams", item, "a name is expected");
       const auto stream = streams_.find(item.Scalar());
       if (stream == streams_.end()) {
         map.fail("streams", item, fmt::format("there is no stream {} in `streams`", item.Scalar()));
@@ -405,6 +406,7 @@ class Expander {
       }
     }
     for (const YAML::Node& item : map.items("buffers")) {
+      if (!item.IsScalar()) map.fail("buffers", item, "a name is expected");
       const auto region = regions_.find(item.Scalar());
       if (region == regions_.end()) map.fail("buffers", item, fmt::format("there is no memory {}", item.Scalar()));
       const std::size_t rank = op.buffers.size();

@@ -212,11 +212,11 @@ TEST_CASE("the page counts what tensor memory access units move, and copies outs
   const double operands = 4 * 2 * (256.0 * 512 * 2);
   CHECK(levels["L2"].at("bytes").get<double>() == Approx(operands + 512 * 512 * 4).epsilon(0.01));
   CHECK(levels["Crossbar to SMs"].at("bytes").get<double>() >= 2 * operands);
-  dir.write(
-      "copy.yaml",
-      "heddle: 1\ngpu: small\nmemory: [{name: x, bytes: 4 MiB}, {name: y, bytes: 4 MiB}]\nkernels:\n  - name: k\n    grid: 1\n    block: 32\n"
-      "    program: [{store: {value: 1, type: u32, at: x + 4 * thread}}]\n"
-      "submit:\n  - {copy: 4 MiB, from: y, to: x, stream: a}\n  - {kernel: k, stream: a}\n");
+  dir.write("copy.yaml",
+            "heddle: 1\ngpu: small\nmemory: [{name: x, bytes: 4 MiB}, {name: y, bytes: 4 MiB}]\nkernels:\n  - name: "
+            "k\n    grid: 1\n    block: 32\n"
+            "    program: [{store: {value: 1, type: u32, at: x + 4 * thread}}]\n"
+            "submit:\n  - {copy: 4 MiB, from: y, to: x, stream: a}\n  - {kernel: k, stream: a}\n");
   const Results copied = run_well(dir, {"copy.yaml"}, "copy");
   for (const nlohmann::json& level : copied.page().at("gpus").at(0).at("memory").at("levels")) {
     CAPTURE(level.dump());

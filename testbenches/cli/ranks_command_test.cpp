@@ -2,6 +2,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "cli/machines.h"
 #include "cli/program.h"
 #include "cli/run_options.h"
@@ -35,7 +37,78 @@ std::string recording() {
    "args": {"device": 0, "stream": 9, "correlation": 3, "grid": [8, 1, 1], "block": [512, 1, 1]}}]})~";
 }
 
+// All-reduces of 16 KiB, one behind the other, with these numbers; and who is in their group.
+std::string numbered(const std::vector<int>& numbers, const std::string& members = R"("[0, 1]")") {
+  std::string events;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    events += fmt::format(
+        R"~({}{{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": {}, "dur": 0.5,
+   "args": {{"correlation": {}}}}},
+  {{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "pid": 0, "tid": 9, "ts": {},
+   "dur": 20.0, "args": {{"device": 0, "stream": 9, "correlation": {}, "grid": [8, 1, 1], "block": [512, 1, 1],
+   "Collective name": "allreduce", "In msg nelems": 4096, "Out msg nelems": 4096, "dtype": "Float", "Group size": 2,
+   "Process Group Name": "0", "Process Group Ranks": {}, "Seq": {}}}}})~",
+        i > 0 ? ",\n" : "", i, i + 1, 100 + 30 * i, i + 1, members, numbers[i]);
+  }
+  return fmt::format(
+      R"({{"deviceProperties": [{{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}}], "traceEvents": [{}]}})",
+      events);
+}
+
+Finished run_two(const TempDir& dir, const std::string& first, const std::string& second) {
+  dir.write("first.json", first);
+  dir.write("second.json", second);
+  return heddle_in(
+      dir, {"run", "first.json", "second.json", "--timing", "fast", "--no-baseline", "--set", "links.topology=switch"});
+}
+
 }  // namespace
+
+TEST_CASE("files that begin at different places match by number, one of which may be doubled",
+          "[cli][LNK-12][LNK-14]") {
+  const TempDir dir;
+  const Finished run = run_two(dir, numbered({1, 2, 3, 4, 5, 6}), numbered({3, 4, 5, 6, 7, 8}));
+  CAPTURE(run.out, run.err);
+  REQUIRE(run.status == 0);
+  CHECK(contains(run.out, "4 collectives over the links of 2 GPUs, predicted; matched by number: 4, by order: 0"));
+  CHECK(contains(run.out, "gpu1: its recorded times are moved by 60.0 us"));
+  CHECK(contains(run.out, "4: not on all GPUs of the run"));
+  const Finished doubled = run_two(dir, numbered({1, 2, 3, 4, 5, 5}), numbered({3, 4, 5, 6, 7, 8}));
+  REQUIRE(doubled.status == 0);
+  CHECK(contains(doubled.out, "2 collectives over the links of 2 GPUs, predicted; matched by number: 2, by order: 0"));
+  CHECK(contains(doubled.out, "3: of a number that a GPU has twice in one group"));
+}
+
+TEST_CASE("members of a group are the same as a list and as a text", "[cli][LNK-12]") {
+  const TempDir dir;
+  const Finished same = run_two(dir, numbered({1}, "[0,  1]"), numbered({1}, R"("[0, 1]")"));
+  CAPTURE(same.out, same.err);
+  REQUIRE(same.status == 0);
+  CHECK(contains(same.out, "1 collective over the links of 2 GPUs"));
+  const Finished others = run_two(dir, numbered({1}, "[0, 1]"), numbered({1}, "[2, 3]"));
+  REQUIRE(others.status == 0);
+  CHECK(contains(others.out, "2: their groups of one name have other members"));
+}
+
+TEST_CASE("names of a collective's streams are names", "[cli][LNK-10]") {
+  const TempDir dir;
+  for (const bool streams : {true, false}) {
+    dir.write("s.yaml", fmt::format(R"yaml(
+heddle: 1
+name: s
+gpus: [small, small]
+links: switch
+memory: [{{name: x, bytes: 4 KiB, gpu: 0, shared: true}}, {{name: y, bytes: 4 KiB, gpu: 1, shared: true}}]
+streams: [{{name: a, gpu: 0}}, {{name: b, gpu: 1}}]
+submit: {{operations: [{{all_reduce: 64, streams: [{}, b], buffers: [{}, y]}}]}}
+)yaml",
+                                    streams ? "{x: 1}" : "a", streams ? "x" : "{x: 1}"));
+    const Finished run = heddle_in(dir, {"run", "s.yaml"});
+    CAPTURE(run.err);
+    CHECK(run.status == 2);
+    CHECK(contains(run.err, "a name is expected"));
+  }
+}
 
 TEST_CASE("a recording of one rank runs on several, its collectives over links", "[cli][LNK-12][LNK-13]") {
   const TempDir dir;

@@ -1,7 +1,5 @@
 // Timelines as files: what is in them, whatever the names and however slices lie in each other, read back from the
 // definitions of both formats.
-#include "common/timeline.h"
-
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +15,7 @@
 #include <zlib.h>
 
 #include "common/error.h"
+#include "common/timeline.h"
 #include "support/perfetto_trace.h"
 #include "support/random.h"
 #include "support/sim_fixture.h"

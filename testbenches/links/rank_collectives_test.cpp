@@ -1,6 +1,7 @@
 // Collectives of recordings over links: which kernels belong together, and what they take.
 #include "replay/rank_collectives.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "common/error.h"
 #include "replay/replay_bench.h"
 #include "scenario/collectives.h"
+#include "support/random.h"
 
 namespace links_rank_collectives_test {
 
@@ -45,6 +47,12 @@ RankCollectives match(const std::vector<Workload>& ranks) {
   return replay::match_collectives(all);
 }
 
+const std::vector<replay::RankRoom>& rooms() {
+  static const gpu::GpuParams kSmall = preset_params("small");
+  static const std::vector<replay::RankRoom> kRooms(64, {kSmall.machine.shape.sms(), kSmall.sm.limits});
+  return kRooms;
+}
+
 struct Setup {
   double bandwidth = 25;
   link::Topology topology = link::Topology::through_switch;
@@ -53,7 +61,7 @@ struct Setup {
 replay::SimulationResult run(std::vector<Workload>& ranks, const Setup& setup) {
   std::vector<Workload*> all;
   for (Workload& rank : ranks) all.push_back(&rank);
-  replay::run_over_links(match(ranks), all);
+  replay::run_over_links(match(ranks), all, rooms());
   std::vector<replay::Job> jobs;
   for (std::size_t g = 0; g < ranks.size(); ++g) {
     gpu::GpuParams params = preset_params("small");
@@ -118,9 +126,34 @@ TEST_CASE("kernels with numbers belong together by these, wherever their recordi
   REQUIRE(found.matched.size() == 1);
   CHECK(found.matched[0].ops == std::vector<std::size_t>{3, 1});
   CHECK(found.kept.at("the ranks differ in what they do") == 2);
-  // Numbers that are no order are none.
+  CHECK(found.matched[0].by_number);
+  // What one GPU has twice tells nothing of it, and takes nothing from the others: rank 0 has 5, 6, 7, 8, rank 1 has 7,
+  // 8, 9, 7.
+  ranks[0].ops[2].communication->bytes = 4096;
   ranks[1].ops[3].communication->sequence = 7;
-  CHECK(match(ranks).kept.count("not on all GPUs of the run") == 0);
+  found = match(ranks);
+  REQUIRE(found.matched.size() == 1);
+  CHECK(found.matched[0].ops == std::vector<std::size_t>{3, 1});
+  CHECK(found.by_number() == 1);
+  CHECK(found.kept.at("of a number that a GPU has twice in one group") == 3);
+  CHECK(found.kept.at("not on all GPUs of the run") == 3);
+  // Numbers that do not come in their order are numbers too, and what has none is by itself.
+  for (Workload& rank : ranks) {
+    const std::uint64_t numbers[] = {3, 1, 2};
+    for (std::size_t i = 0; i < 3; ++i) rank.ops[i].communication->sequence = numbers[i];
+    rank.ops[3].communication->sequence.reset();
+  }
+  ranks[1].ops[2].communication->sequence = 4;
+  found = match(ranks);
+  REQUIRE(found.matched.size() == 2);
+  CHECK(found.matched[0].ops == std::vector<std::size_t>{0, 0});
+  CHECK(found.matched[1].ops == std::vector<std::size_t>{1, 1});
+  CHECK(found.kept.at("without a number, in a group that has numbers") == 2);
+  // A rank that has none in the group: by order.
+  for (Op& op : ranks[1].ops) op.communication->sequence.reset();
+  found = match(ranks);
+  CHECK(found.matched.size() == 4);
+  CHECK(found.by_number() == 0);
 }
 
 TEST_CASE("groups of other members, or that some ranks are not in, do not run over the links of all",
@@ -185,30 +218,86 @@ TEST_CASE("recordings have one axis of time: their clock's, or that of the first
   std::vector<Workload> strangers(2, empty_workload(1));
   strangers[1].recording = 1;
   for (Workload& stranger : strangers) stranger.ops.push_back(recorded(kernel_op(0, 1, 10), 0, 50));
-  CHECK_THAT(replay::align_ranks(strangers).at(0), Catch::Contains("No collective of all GPUs"));
+  CHECK_THAT(replay::align_ranks(strangers).at(0), Catch::Contains("No all-reduce, all-gather or reduce-scatter"));
   CHECK(strangers[1].ops[0].recorded->start == 0);
 }
 
-TEST_CASE("where recorded GPUs are connected, one time is the same time on all of them", "[links][LNK-14]") {
+TEST_CASE("the axis of time of several recordings is that of most of their collectives", "[links][LNK-14]") {
+  struct Seen {
+    Collective kind;
+    workload::Nanoseconds end[2];  // by rank
+  };
+  const auto ranks_of = [](const std::vector<Seen>& all) {
+    std::vector<Workload> ranks(2, empty_workload(1));
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      ranks[rank].recording = rank;
+      for (const Seen& one : all) {
+        ranks[rank].ops.push_back(communication_op(one.kind, 64));
+        ranks[rank].ops.back().recorded = workload::Recorded{one.end[rank] - 50, 50};
+      }
+    }
+    return ranks;
+  };
+  const auto start = [](const std::vector<Workload>& ranks, std::size_t rank) {
+    return ranks[rank].ops[0].recorded->start;
+  };
+  const Collective reduce = Collective::all_reduce;
+  // The root of a broadcast ends when it has sent; and one of the others ends at another time.
+  std::vector<Workload> ranks = ranks_of({{Collective::broadcast, {100, 100'000}},
+                                          {reduce, {150'000, 150'900}},
+                                          {reduce, {200'000, 201'000}},
+                                          {Collective::all_gather, {300'000, 301'000}},
+                                          {reduce, {400'000, 750'000}},
+                                          {Collective::reduce_scatter, {800'000, 801'020}}});
+  const std::vector<std::string> said = replay::align_ranks(ranks);
+  CHECK(start(ranks, 0) == 1050);
+  CHECK(start(ranks, 1) == 99'950);
+  REQUIRE(said.size() == 1);
+  CHECK_THAT(said[0], Catch::Contains("gpu0: its recorded times are moved by 1.0 us") &&
+                          Catch::Contains("the median of 5 collectives"));
+  // Of broadcasts nothing follows.
+  ranks = ranks_of({{Collective::broadcast, {100, 5000}}});
+  CHECK_THAT(replay::align_ranks(ranks).at(0), Catch::Contains("No all-reduce"));
+  CHECK(start(ranks, 0) == 50);
+  // They do not belong together: half of them end far away from where the median would put them.
+  ranks =
+      ranks_of({{reduce, {100, 100}}, {reduce, {1000, 9000}}, {reduce, {20'000, 90'000}}, {reduce, {95'000, 99'000}}});
+  CHECK_THAT(replay::align_ranks(ranks).at(0), Catch::Contains("are not moved to one another") &&
+                                                   Catch::Contains("they last 0.1 us") &&
+                                                   Catch::Contains("0 of all matched by number and 4 by order"));
+  CHECK(start(ranks, 0) == 50);
+  CHECK(start(ranks, 1) == 50);
+}
+
+TEST_CASE("where recorded GPUs are connected, one time is the same time on all, whatever submits", "[links][LNK-14]") {
   // The hosts of the two have called 200 us and 1 us before the first start.
   std::vector<Workload> ranks(2, empty_workload(1));
-  std::vector<replay::Job> jobs;
   for (std::size_t rank = 0; rank < 2; ++rank) {
     Op op = kernel_op(0, 1, 1000);
     op.enqueue = rank == 0 ? -200'000 : -1000;
     ranks[rank].ops.push_back(op);
     ranks[rank].format = "kineto";
   }
-  for (std::size_t rank = 0; rank < 2; ++rank) {
-    jobs.push_back(job_of(ranks[rank], preset_params("small"), fmt::format("gpu{}", rank)));
-    jobs.back().params.links.ports = 2;
+  for (const std::string by : {"streams", "packets", "tmdqs"}) {
+    CAPTURE(by);
+    std::vector<replay::Job> jobs;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      jobs.push_back(job_of(ranks[rank], preset_params("small"), fmt::format("gpu{}", rank)));
+      jobs.back().params.links.ports = 2;
+      jobs.back().pace = replay::Pace::host;
+      if (by == "packets") jobs.back().packets = workload::PacketOptions{};
+      jobs.back().tmdqs = by == "tmdqs";
+    }
+    replay::SimulationOptions options;
+    options.links.topology = link::Topology::direct;
+    const replay::SimulationResult result = replay::simulate(jobs, options);
+    REQUIRE(result.progress);
+    CHECK(result.jobs[0].lead_ns == result.jobs[1].lead_ns);
+    CHECK(result.jobs[0].lead_ns > 190'000);
+    // Each has started when its host had called, on the one axis.
+    const double apart = result.jobs[1].results[0].start - result.jobs[0].results[0].start;
+    CHECK(apart == Approx(199'000).margin(2000));
   }
-  replay::SimulationOptions options;
-  options.links.topology = link::Topology::direct;
-  const replay::SimulationResult result = replay::simulate(jobs, options);
-  REQUIRE(result.progress);
-  CHECK(result.jobs[0].lead_ns == result.jobs[1].lead_ns);
-  CHECK(result.jobs[0].lead_ns > 190'000);
 }
 
 TEST_CASE("a mismatch is one whichever GPU comes first", "[links][LNK-12]") {
@@ -239,6 +328,41 @@ TEST_CASE("collectives that the ranks have in different orders do not wait for e
   const replay::SimulationResult result = run(ranks, {});  // comes to its end
   for (const replay::JobResult& job : result.jobs) {
     for (const replay::OpResult& op : job.results) CHECK(op.done);
+  }
+}
+
+TEST_CASE("of collectives in different orders the most are kept that have one", "[links][LNK-12]") {
+  const auto in_order = [](const std::vector<std::vector<std::string>>& groups) {
+    std::vector<Workload> ranks(groups.size(), empty_workload(2));
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      for (const std::string& group : groups[rank]) {
+        ranks[rank].ops.push_back(communication_op(Collective::all_reduce, 4096, group));
+      }
+    }
+    return match(ranks).matched.size();
+  };
+  // One that is first here and last there is out, and not all the others.
+  CHECK(in_order({{"x", "a", "b", "c", "d"}, {"a", "b", "c", "d", "x"}}) == 4);
+  CHECK(in_order({{"a", "b", "c"}, {"b", "c", "a"}, {"c", "a", "b"}}) == 1);
+  // By all subsets, of random orders on three GPUs.
+  Random random(7);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::vector<std::string>> groups(3, {"a", "b", "c", "d", "e", "f"});
+    for (std::vector<std::string>& order : groups) random.shuffle(order);
+    std::size_t most = 0;
+    for (unsigned subset = 0; subset < 64; ++subset) {
+      std::vector<std::string> seen;
+      for (const std::vector<std::string>& order : groups) {
+        std::string text;
+        for (const std::string& name : order) {
+          if ((subset >> (name[0] - 'a') & 1U) != 0) text += name;
+        }
+        seen.push_back(text);
+      }
+      if (seen[0] == seen[1] && seen[1] == seen[2]) most = std::max(most, seen[0].size());
+    }
+    CAPTURE(round);
+    CHECK(in_order(groups) == most);
   }
 }
 
@@ -302,7 +426,7 @@ std::vector<Workload> many(std::size_t ranks, std::size_t streams, std::size_t e
 void put(std::vector<Workload>& ranks) {
   std::vector<Workload*> all;
   for (Workload& rank : ranks) all.push_back(&rank);
-  replay::run_over_links(match(ranks), all);
+  replay::run_over_links(match(ranks), all, rooms());
 }
 
 }  // namespace
@@ -350,11 +474,53 @@ TEST_CASE("within a graph, collectives share memory if they wait for each other"
 
 TEST_CASE("more collectives at once than there is memory for are refused with what to do", "[links][LNK-13]") {
   std::vector<Workload> ranks = many(64, 6, 1);
-  CHECK_THROWS_WITH(put(ranks), Catch::Contains("collectives of 6 streams at once on 64 GPUs") &&
+  CHECK_THROWS_WITH(put(ranks), Catch::Contains("collectives of 6 streams at once, or more, on 64 GPUs") &&
                                     Catch::Contains("take at most 55 GPUs"));
+  // With as many streams no two GPUs can be connected; which is known long before all of them are seen.
+  std::vector<Workload> hostile = many(2, 400, 1);
+  CHECK_THROWS_WITH(put(hostile), Catch::Contains("collectives of 167 streams at once, or more") &&
+                                      Catch::Contains("unconnected") && !Catch::Contains("take at most"));
   std::vector<Workload> fewer = many(64, 5, 3);
   put(fewer);
   CHECK(fewer[63].memory.size() == 15);
+}
+
+TEST_CASE("collectives of several streams have no more CTAs than have a place at once", "[links][LNK-13]") {
+  // Each GPU begins with another one, and the CTAs of one fill it.
+  std::vector<Workload> ranks(2, empty_workload(3));
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (std::size_t k = 0; k < 2; ++k) {
+      if (rank == k) {
+        ranks[rank].ops.push_back(kernel_op(0, 1, 20'000));
+        ranks[rank].ops.back().stream = k + 1;
+      } else {
+        ranks[rank].ops.push_back(kernel_op(0, 1, 10));
+      }
+    }
+    for (std::size_t k = 0; k < 2; ++k) {
+      Op op = communication_op(Collective::all_reduce, 65'536, std::to_string(k));
+      op.kernel.grid = {1024, 1, 1};
+      op.kernel.block = {1024, 1, 1};
+      op.stream = k + 1;
+      ranks[rank].ops.push_back(op);
+    }
+  }
+  const replay::SimulationResult result = run(ranks, {});
+  REQUIRE(result.progress);
+  const arch::SmLimits& limits = rooms().front().limits;
+  const std::uint64_t most = std::uint64_t{rooms().front().sms} * (limits.threads / 1024);
+  CHECK(2 * ranks[0].ops[2].kernel.grid.count() <= most);
+  CHECK(ranks[0].ops[2].kernel.grid.count() > most / 8);
+  for (const replay::JobResult& job : result.jobs) {
+    for (const replay::OpResult& op : job.results) CHECK(op.done);
+  }
+  // One stream keeps its own.
+  std::vector<Workload> alone = many(2, 1, 2);
+  for (Workload& rank : alone) {
+    for (Op& op : rank.ops) op.kernel.grid = {1024, 1, 1};
+  }
+  put(alone);
+  CHECK(alone[0].ops[0].kernel.grid.count() == 1024);
 }
 
 TEST_CASE("ranks are copies, and a run without links between them is refused", "[links][LNK-13]") {
