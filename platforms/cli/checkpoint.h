@@ -1,7 +1,9 @@
 // A checkpoint: what a run has done so far, and what its devices hold, in a folder from where another run goes on
 // (docs/checkpoints.md).
 //
-//   state.json     which operations are done, in ranges, and what time it is, of every GPU; the workloads' digest
+//   state.json     which operations are done, in ranges, what time it is, and the faults so far, of every GPU; digests
+//   of
+//                  the inputs and of the states
 //   N.gpuG.state   what Gpu::state() saves of GPU G; not of recordings
 #pragma once
 
@@ -10,31 +12,40 @@
 #include <string>
 #include <vector>
 
+#include "cli/machines.h"
 #include "replay/workload_part.h"
-#include "workload/workload.h"
 
 namespace heddle::cli {
 
 struct Checkpoint {
-  std::string workloads;            // digest_of_workloads() of the run
-  std::vector<replay::OpSet> done;  // by GPU and operation
-  std::vector<std::int64_t> times;  // by GPU: ns, workload axis
-  std::vector<std::string> states;  // by GPU; none of a recording, which has no memory
+  std::string inputs;                  // digest_of_inputs() of the run
+  std::vector<replay::OpSet> done;     // by GPU and operation
+  std::vector<std::int64_t> times;     // by GPU: ns, workload axis
+  std::vector<replay::Faults> faults;  // by GPU, since the very beginning
+  std::vector<std::string> states;     // by GPU; none of a recording, which has no memory
 
   std::size_t operations() const;  // that are done
 };
 
-// The checkpoint that lies in `folder`, a results folder or its folder `checkpoint`. Throws InputError if there is
-// none, or if a file of it cannot be read.
-Checkpoint read_checkpoint(const std::filesystem::path& folder);
+// The checkpoint that lies in `folder`, a results folder or its folder `checkpoint`, of a run of `inputs`, whose digest
+// is `digest`. Throws InputError if there is none, if it is of other inputs, or if a file of it cannot be read or is
+// damaged.
+Checkpoint read_checkpoint(const std::filesystem::path& folder, const Inputs& inputs, const std::string& digest);
 
-// Into the folder `checkpoint` of the results, in place of an earlier one, which is whole until this one is. `number`
-// grows from checkpoint to checkpoint of a run. Throws InputError if it cannot be written.
-void write_checkpoint(const Checkpoint& checkpoint, std::uint64_t number, const std::filesystem::path& results);
+// Into the folder `checkpoint` of the results, in place of an earlier one, which stays whole until this one is. Throws
+// InputError if it cannot be written.
+void write_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& results);
 
-// Tells workloads apart: their operations with streams, shapes and bytes, what these wait for, and their memory regions
-// with addresses. Not what kernels do: of a program that was changed meanwhile the devices say so, when their states
-// are restored.
-std::string digest_of_workloads(const std::vector<workload::Workload>& workloads);
+// Takes the checkpoint out of the results, if there is one. Files of others stay.
+void remove_checkpoint(const std::filesystem::path& results);
+
+// True if what `resume` names (read_checkpoint) lies in these results.
+bool holds_checkpoint(const std::filesystem::path& results, const std::filesystem::path& resume);
+
+// Tells apart what decides over the operations and what they do: of a scenario the whole file with its parameters and
+// the files that memory is filled from, but for what it expects and measures, and its machine, which the states tell
+// apart; of recordings the operations, how they are fitted and submitted, and the machines without the timing; the
+// seed.
+std::string digest_of_inputs(const Inputs& inputs, const RunOptions& options, const Machines& machines);
 
 }  // namespace heddle::cli

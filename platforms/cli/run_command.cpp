@@ -12,6 +12,7 @@
 
 #include "cli/baseline_store.h"
 #include "cli/bits_table.h"
+#include "cli/checkpoint.h"
 #include "cli/command.h"
 #include "cli/demand_report.h"
 #include "cli/kernel_list.h"
@@ -491,7 +492,7 @@ int run_command(const std::vector<std::string>& arguments) {
     return kSuccess;
   }
 
-  RunParts parts(options, inputs, !packets && submit_by(inputs, options) == workload::SubmitBy::streams);
+  RunParts parts(options, inputs, machines, !packets && submit_by(inputs, options) == workload::SubmitBy::streams);
   RunOutcome outcome;
   outcome.options = &options;
   outcome.inputs = &inputs;
@@ -547,7 +548,9 @@ int run_command(const std::vector<std::string>& arguments) {
   simulation.built = [&](const std::vector<const Stats*>& built) {
     if (begun) return;
     check_statistics(inputs, built);
+    const bool goes_on = options.resume && holds_checkpoint(folder.path(), *options.resume);
     folder.begin(region_files(inputs));
+    if (!goes_on) remove_checkpoint(folder.path());
     begun = true;
   };
   simulation.wall_begin = std::chrono::steady_clock::now();
@@ -579,12 +582,16 @@ int run_command(const std::vector<std::string>& arguments) {
   }
   // Of a part nothing can be said beside the whole.
   if (inputs.recorded() && !outcome.result.partial) compare_with_recording(outcome, fitted, baselines);
+  parts.add_faults(outcome.result);
   collect_faults(outcome);
   collect_stats(outcome);
   if (outcome.complete()) measure_figures(outcome);
   if (outcome.complete() || (!outcome.result.partial && outcome.wants_no_progress())) check_expectations(outcome);
   collect_warnings(outcome, fitted, timeline ? &*timeline : nullptr);
-  parts.tell(outcome);
+  outcome.warnings.insert(outcome.warnings.begin(), parts.notes().begin(), parts.notes().end());
+
+  // The checkpoint that it began with is done with.
+  if (options.resume && outcome.complete() && parts.kept().empty()) remove_checkpoint(folder.path());
 
   write_text(machines.config, folder.file("config.yaml"));
   write_stats(outcome, folder.file("stats.json"));

@@ -138,9 +138,9 @@ void write_regions(const RunOutcome& outcome, const std::string& folder);
 void write_ctas(std::vector<replay::CtaDump>& dumps, RunOutcome& outcome, const ResultsFolder& folder);
 
 // Signals over time as a value change dump (IEEE 1364), for viewers of waves: CTAs on each SM and on all, SMs with
-// CTAs, and of each stream the operations that run and that wait. Of the filter its times and lines count. Throws
-// InputError if the file cannot be written.
-void write_waves(std::vector<replay::CtaDump>& dumps, const RunOutcome& outcome, const TimelineFilter& filter,
+// CTAs, and of each stream the operations that run and that wait. Of the filter its times and lines count; the outcome
+// warns if no signal passes it. Throws InputError if the file cannot be written.
+void write_waves(std::vector<replay::CtaDump>& dumps, RunOutcome& outcome, const TimelineFilter& filter,
                  const std::string& path);
 
 // Files of the results folder. Throws InputError if one cannot be written.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -40,15 +41,51 @@ class PlaceFinder {
     return find("to", text, false) + (time ? 0 : 1);
   }
 
+  // Throws InputError if something that stands ahead of the named operation needs it.
+  void check_begin(const std::string& text, std::size_t place, const replay::Ahead& ahead) const {
+    if (is_time(text)) return;
+    replay::OpPlace who = order_[place];
+    if (!ahead.ops[who.first][who.second]) return;
+    const std::string named = name_of(who);
+    std::string through;
+    for (auto next = ahead.needs.find(who); next != ahead.needs.end(); next = ahead.needs.find(who)) {
+      who = next->second;
+      if (ahead.needs.count(who) > 0) through = name_of(who);
+    }
+    const std::string root = name_of(who);
+    throw InputError(fmt::format("--from {}: {}, which is submitted before {}, needs it to end{}", text, root, named,
+                                 through.empty() ? "" : ", by way of " + through),
+                     fmt::format("begin the region with {}", root));
+  }
+
  private:
-  static bool is_time(const std::string& text) {
-    return !text.empty() && (std::isdigit(static_cast<unsigned char>(text[0])) != 0);
+  // Begins with a digit, and no operation is called so.
+  bool is_time(const std::string& text) const {
+    if (text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) == 0) return false;
+    const std::string name = text.substr(0, text.find('#'));
+    return std::none_of(order_.begin(), order_.end(), [&](const replay::OpPlace& place) {
+      const std::string& its = inputs_.workloads[place.first].ops[place.second].kernel.name;
+      return its == text || its == name || sweep::matches_pattern(name, its);
+    });
+  }
+  // "add#2"
+  std::string name_of(const replay::OpPlace& which) const {
+    std::size_t number = 0;
+    const std::string& name = inputs_.workloads[which.first].ops[which.second].kernel.name;
+    for (const replay::OpPlace& place : order_) {
+      if (inputs_.workloads[place.first].ops[place.second].kernel.name == name) ++number;
+      if (place == which) break;
+    }
+    return fmt::format("{}#{}", name, number);
   }
   const workload::Op& op(std::size_t place) const {
     return inputs_.workloads[order_[place].first].ops[order_[place].second];
   }
 
   std::size_t find(const char* option, const std::string& text, bool first) const {
+    if (text.empty()) {
+      throw InputError(fmt::format("--{} names nothing", option), "give a kernel, a copy or a fill, or a time");
+    }
     return is_time(text) ? find_time(option, text) : find_kernel(option, text, first);
   }
 
@@ -78,12 +115,13 @@ class PlaceFinder {
       if (wanted == 0) throw InputError(fmt::format("--{} {}: the first one is {}#1", option, text, name));
     }
     std::vector<std::size_t> places;
-    std::vector<std::string> names;
+    std::set<std::string> known;
     for (std::size_t p = 0; p < order_.size(); ++p) {
       const std::string& its = op(p).kernel.name;
       if (its == name || sweep::matches_pattern(name, its)) places.push_back(p);
-      names.push_back(its);
+      known.insert(its);
     }
+    const std::vector<std::string> names(known.begin(), known.end());
     if (places.empty()) {
       throw InputError(fmt::format("--{} {}: no operation is called {}", option, text, name), suggestion(name, names));
     }
@@ -110,6 +148,11 @@ std::size_t count_in(const std::vector<OpSet>& sets) {
   return count;
 }
 
+void add_to(replay::Faults& all, const replay::Faults& more) {
+  all.records.insert(all.records.end(), more.records.begin(), more.records.end());
+  all.kernels.insert(all.kernels.end(), more.kernels.begin(), more.kernels.end());
+}
+
 bool collective(const Inputs& inputs, const RunOptions& options) {
   return options.ranks || std::any_of(inputs.workloads.begin(), inputs.workloads.end(),
                                       [](const workload::Workload& w) { return w.collectives; });
@@ -117,7 +160,7 @@ bool collective(const Inputs& inputs, const RunOptions& options) {
 
 }  // namespace
 
-RunParts::RunParts(const RunOptions& options, Inputs& inputs, bool streams)
+RunParts::RunParts(const RunOptions& options, Inputs& inputs, const Machines& machines, bool streams)
     : recorded_(inputs.recorded()),
       region_(options.from || options.to),
       resumes_(options.resume.has_value()),
@@ -133,7 +176,7 @@ RunParts::RunParts(const RunOptions& options, Inputs& inputs, bool streams)
     throw InputError(fmt::format("{} cannot divide collectives of several GPUs, which wait for each other", what),
                      "leave out --from, --to, --checkpoint and --resume");
   }
-  workloads_ = digest_of_workloads(inputs.workloads);
+  if (!region_) digest_ = digest_of_inputs(inputs, options, machines);
   for (const workload::Workload& workload : inputs.workloads) {
     before_.emplace_back(workload.ops.size());
     behind_.emplace_back(workload.ops.size());
@@ -151,14 +194,20 @@ RunParts::RunParts(const RunOptions& options, Inputs& inputs, bool streams)
   }
   if (every_ > 0) stretches_ = replay::stretches_of(pointers_to(inputs.workloads), pace_, every_, left_out_);
   if (region_ || resumes_) take_out(inputs);
+  if (!recorded_) drop_expectations(*inputs.scenario);
 }
 
 void RunParts::read_region(const RunOptions& options, const Inputs& inputs) {
   const PlaceFinder finder(inputs, pace_);
   const auto pointers = pointers_to(inputs.workloads);
-  if (options.from) before_ = replay::ahead_of(pointers, pace_, finder.begin(*options.from));
+  if (options.from) {
+    const std::size_t begin = finder.begin(*options.from);
+    const replay::Ahead ahead = replay::ahead_of(pointers, pace_, begin);
+    finder.check_begin(*options.from, begin, ahead);
+    before_ = ahead.ops;
+  }
   if (options.to) {
-    behind_ = replay::ahead_of(pointers, pace_, finder.end(*options.to));
+    behind_ = replay::ahead_of(pointers, pace_, finder.end(*options.to)).ops;
     for (OpSet& gpu : behind_) gpu.flip();
   }
   for (std::size_t g = 0; g < before_.size(); ++g) {
@@ -177,15 +226,11 @@ void RunParts::read_region(const RunOptions& options, const Inputs& inputs) {
 }
 
 void RunParts::resume(const RunOptions& options, const Inputs& inputs) {
-  Checkpoint checkpoint = read_checkpoint(*options.resume);
-  if (checkpoint.workloads != workloads_) {
-    throw InputError({*options.resume},
-                     fmt::format("the checkpoint is of another scenario or recording than {}", inputs.name),
-                     "name the file, and give the parameters (--let, --device), of the run that has left it");
-  }
+  Checkpoint checkpoint = read_checkpoint(*options.resume, inputs, digest_);
   before_ = checkpoint.done;
   begins_ = checkpoint.times;
   states_ = std::move(checkpoint.states);
+  faults_before_ = std::move(checkpoint.faults);
 }
 
 void RunParts::take_out(Inputs& inputs) {
@@ -199,18 +244,23 @@ void RunParts::take_out(Inputs& inputs) {
     }
     return;
   }
-  scenario::Scenario& scenario = *inputs.scenario;
+}
+
+// Where the host waits for a checkpoint nothing overlaps: times and statistics are not those of a run without.
+void RunParts::drop_expectations(scenario::Scenario& scenario) {
   const std::size_t before = scenario.expectations.size() + scenario.figures.size();
+  const bool part = region_ || resumes_;
   scenario.figures.clear();
   scenario.expectations.erase(std::remove_if(scenario.expectations.begin(), scenario.expectations.end(),
-                                             [](const scenario::Expectation& one) {
+                                             [part](const scenario::Expectation& one) {
                                                return one.kind == scenario::ExpectationKind::statistic ||
-                                                      one.kind == scenario::ExpectationKind::no_progress;
+                                                      (part && one.kind == scenario::ExpectationKind::no_progress);
                                              }),
                               scenario.expectations.end());
   const std::size_t gone = before - scenario.expectations.size();
   if (gone > 0) {
-    notes_.push_back(fmt::format("{} expectations and figures are about the whole run, and were left out", gone));
+    notes_.push_back(fmt::format("{} expectations and figures are about the whole run{}, and were left out", gone,
+                                 part ? "" : " without checkpoints"));
   }
 }
 
@@ -244,8 +294,13 @@ void RunParts::keep(const replay::RestingPoint& point, const std::filesystem::pa
     return;
   }
   Checkpoint checkpoint;
-  checkpoint.workloads = workloads_;
+  checkpoint.inputs = digest_;
   checkpoint.times = point.times;
+  for (std::size_t g = 0; g < point.faults.size(); ++g) {
+    checkpoint.faults.emplace_back();
+    if (g < faults_before_.size()) add_to(checkpoint.faults[g], faults_before_[g]);
+    add_to(checkpoint.faults[g], point.faults[g]);
+  }
   if (!recorded_) checkpoint.states = point.states;
   std::size_t all = 0;
   for (std::size_t g = 0; g < stretches_.size(); ++g) {
@@ -255,13 +310,13 @@ void RunParts::keep(const replay::RestingPoint& point, const std::filesystem::pa
     }
     all += stretches_[g].size();
   }
-  write_checkpoint(checkpoint, ++checkpoints_, results);
+  write_checkpoint(checkpoint, results);
   kept_ = fmt::format("{} of {} operations", checkpoint.operations(), all);
 }
 
 SimulationResult RunParts::run_beside(const std::vector<replay::Job>& jobs, replay::SimulationOptions options,
                                       const std::vector<OpSet>& left_out, const std::vector<std::string>& states,
-                                      const char* what) {
+                                      std::vector<replay::Faults>& faults) {
   std::vector<replay::Job> beside = jobs;
   for (std::size_t g = 0; g < beside.size(); ++g) {
     beside[g].params.machine.timing = TimingMode::lt;
@@ -284,19 +339,14 @@ SimulationResult RunParts::run_beside(const std::vector<replay::Job>& jobs, repl
     throw InputError(fmt::format("the region cannot be cut out: {}", why_not),
                      "choose another place for --from, or leave it out");
   }
-  for (const replay::JobResult& job : result.jobs) {
-    for (const arch::FaultRecord& fault : job.faults) {
-      failures_.push_back(
-          fmt::format("a device fault {} the region, in operation {}", what, job.operation_of(fault.task)));
-    }
-  }
+  for (const replay::JobResult& job : result.jobs) faults.push_back({job.faults, job.fault_kernels});
   return result;
 }
 
 std::optional<SimulationResult> RunParts::run_before(const std::vector<replay::Job>& jobs,
                                                      const replay::SimulationOptions& options) {
   if (!region_ || recorded_ || count_in(before_) == 0) return std::nullopt;
-  SimulationResult result = run_beside(jobs, options, all_but(before_), {}, "before");
+  SimulationResult result = run_beside(jobs, options, all_but(before_), {}, faults_before_);
   states_ = ends_;
   ends_.clear();
   if (result.progress && !result.partial) return std::nullopt;
@@ -312,30 +362,20 @@ std::optional<SimulationResult> RunParts::run_behind(const std::vector<replay::J
                      "choose another place for --to");
   }
   const std::vector<std::string> states = ends_;
-  SimulationResult rest = run_beside(jobs, options, all_but(behind_), states, "behind");
+  SimulationResult rest = run_beside(jobs, options, all_but(behind_), states, faults_behind_);
   if (!rest.progress || rest.partial) return rest;
   for (std::size_t g = 0; g < result.jobs.size(); ++g) result.jobs[g].regions = rest.jobs[g].regions;
   return std::nullopt;
 }
 
-void RunParts::tell(RunOutcome& outcome) const {
-  outcome.warnings.insert(outcome.warnings.begin(), notes_.begin(), notes_.end());
-  if (!region_ && !resumes_) return;
-  if (outcome.inputs->scenario) {
-    // A fault that is expected may have happened elsewhere.
-    const std::vector<scenario::Expectation>& asked = outcome.inputs->scenario->expectations;
-    std::vector<ExpectationResult> judged;
-    bool any_fault = false;
-    for (std::size_t i = 0; i < outcome.expectations.size(); ++i) {
-      const bool fault = asked[i].kind == scenario::ExpectationKind::fault;
-      any_fault = any_fault || fault;
-      if (!fault || outcome.expectations[i].ok) judged.push_back(outcome.expectations[i]);
-    }
-    outcome.expectations = std::move(judged);
-    if (any_fault) return;
-  }
-  for (const std::string& failure : failures_) {
-    outcome.expectations.push_back({"no " + failure.substr(2), "there is one", false, false});
+void RunParts::add_faults(SimulationResult& result) const {
+  for (std::size_t g = 0; g < result.jobs.size(); ++g) {
+    replay::Faults all;
+    if (g < faults_before_.size()) add_to(all, faults_before_[g]);
+    add_to(all, {result.jobs[g].faults, result.jobs[g].fault_kernels});
+    if (g < faults_behind_.size()) add_to(all, faults_behind_[g]);
+    result.jobs[g].faults = std::move(all.records);
+    result.jobs[g].fault_kernels = std::move(all.kernels);
   }
 }
 

@@ -17,8 +17,8 @@ class RunParts {
  public:
   // Operations of recordings that are left out are taken out of `inputs`; of scenarios, expectations and figures that
   // are about whole runs. `streams`: operations are submitted to streams. Throws InputError for places that there are
-  // not, and for what cannot be divided.
-  RunParts(const RunOptions& options, Inputs& inputs, bool streams);
+  // not, and for what cannot be divided. `machines`: those of the inputs.
+  RunParts(const RunOptions& options, Inputs& inputs, const Machines& machines, bool streams);
 
   bool any() const { return region_ || resumes_ || every_ > 0; }
   // Of a region of a scenario: simulates what stands before it, in the timing lt. What came of it, unless it came to
@@ -32,9 +32,9 @@ class RunParts {
   std::optional<replay::SimulationResult> run_behind(const std::vector<replay::Job>& jobs,
                                                      const replay::SimulationOptions& options,
                                                      replay::SimulationResult& result);
-  // After expectations were checked: takes out faults that may lie in other parts, adds those that did, and notes what
-  // was left out.
-  void tell(RunOutcome& outcome) const;
+  // Adds the faults of the other parts of the run, so that expectations are judged against all of them.
+  void add_faults(replay::SimulationResult& result) const;
+  const std::vector<std::string>& notes() const { return notes_; }  // what was left out: sentences
   // "12 of 40 operations", of the last checkpoint; empty: none was written.
   const std::string& kept() const { return kept_; }
 
@@ -42,17 +42,18 @@ class RunParts {
   void read_region(const RunOptions& options, const Inputs& inputs);
   void resume(const RunOptions& options, const Inputs& inputs);
   void take_out(Inputs& inputs);
+  void drop_expectations(scenario::Scenario& scenario);
   void keep(const replay::RestingPoint& point, const std::filesystem::path& results);
   replay::SimulationResult run_beside(const std::vector<replay::Job>& jobs, replay::SimulationOptions options,
                                       const std::vector<replay::OpSet>& left_out,
-                                      const std::vector<std::string>& states, const char* what);
+                                      const std::vector<std::string>& states, std::vector<replay::Faults>& faults);
 
   bool recorded_ = false;
   bool region_ = false;
   bool resumes_ = false;
   std::uint64_t every_ = 0;  // operations between checkpoints; 0: none
   replay::Pace pace_ = replay::Pace::recorded;
-  std::string workloads_;              // their digest, as they are whole
+  std::string digest_;                 // of the inputs, as they are whole
   std::vector<replay::OpSet> before_;  // by GPU; all of these are of whole workloads
   std::vector<replay::OpSet> behind_;
   std::vector<replay::OpSet> left_out_;
@@ -61,8 +62,8 @@ class RunParts {
   std::vector<std::string> ends_;     // and ends
   std::vector<std::vector<std::uint32_t>> stretches_;
   std::vector<std::string> notes_;
-  std::vector<std::string> failures_;  // faults beside the region
-  std::uint64_t checkpoints_ = 0;
+  std::vector<replay::Faults> faults_before_;  // by GPU, or empty: of what was done before
+  std::vector<replay::Faults> faults_behind_;
   std::string kept_;
 };
 

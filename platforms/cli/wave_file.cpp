@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -33,6 +34,7 @@ class Waves {
     for (const std::string& scope : scopes) signal.scopes.push_back(identifier(scope));
     signal.name = identifier(name);
     signal.what = what;
+    groups_.insert(scopes.size() < 2 ? scopes[0] : scopes[0] + " " + scopes[1].substr(0, scopes[1].find('.')));
     signal.wanted = fits(filter_.lines, line + (scopes.size() < 2 ? " " : ".") + name);
     signals_.push_back(std::move(signal));
     return static_cast<std::uint32_t>(signals_.size() - 1);
@@ -42,7 +44,15 @@ class Waves {
     changes_.push_back({static_cast<Picoseconds>(std::llround(std::max(0.0, ns) * kPicosPerNs)), signal, by});
   }
 
-  void write(std::ostream& out) {
+  // None passes the filter: what there is. Empty: some do.
+  std::string nothing() const {
+    if (std::any_of(signals_.begin(), signals_.end(), [](const Signal& signal) { return signal.wanted; })) return {};
+    return fmt::format("waves.vcd has no signal: --trace-units {} fits none; groups of signals are {}",
+                       fmt::join(filter_.lines, ","), fmt::join(groups_, ", "));
+  }
+
+  // `end`: of the run. The dump lasts until then, or until the end of the filter.
+  void write(std::ostream& out, Picoseconds end) {
     std::sort(changes_.begin(), changes_.end(),
               [](const Change& a, const Change& b) { return std::tie(a.when, a.signal) < std::tie(b.when, b.signal); });
     declare(out);
@@ -53,6 +63,7 @@ class Waves {
       if (signals_[s].wanted) out << value_of(s);
     }
     out << "$end\n";
+    Picoseconds told = filter_.from;
     while (at != changes_.end() && at->when <= filter_.to) {
       const Picoseconds now = at->when;
       std::map<std::uint32_t, std::int64_t> before;
@@ -64,8 +75,12 @@ class Waves {
       for (const auto& [signal, value] : before) {
         if (signals_[signal].value != value) values += value_of(signal);
       }
-      if (!values.empty()) out << fmt::format("#{}\n{}", now, values);
+      if (values.empty()) continue;
+      out << fmt::format("#{}\n{}", now, values);
+      told = now;
     }
+    // Viewers take the last time for the end.
+    if (const Picoseconds last = std::min(end, filter_.to); last > told) out << fmt::format("#{}\n", last);
   }
 
  private:
@@ -128,6 +143,7 @@ class Waves {
   const TimelineFilter& filter_;
   std::vector<Signal> signals_;
   std::vector<Change> changes_;
+  std::set<std::string> groups_;
 };
 
 std::vector<std::string> parts_of(const std::string& path) {
@@ -200,7 +216,7 @@ void add_streams(const std::string& instance, const workload::Workload& workload
 
 }  // namespace
 
-void write_waves(std::vector<replay::CtaDump>& dumps, const RunOutcome& outcome, const TimelineFilter& filter,
+void write_waves(std::vector<replay::CtaDump>& dumps, RunOutcome& outcome, const TimelineFilter& filter,
                  const std::string& path) {
   Waves waves(filter);
   for (std::size_t i = 0; i < dumps.size(); ++i) {
@@ -209,9 +225,10 @@ void write_waves(std::vector<replay::CtaDump>& dumps, const RunOutcome& outcome,
     add_streams(instance, *outcome.workloads[i], outcome.result.jobs[i], waves);
   }
   std::ofstream file(path, std::ios::binary);
-  waves.write(file);
+  waves.write(file, static_cast<Picoseconds>(std::llround(outcome.result.sim_time_ns * kPicosPerNs)));
   file.close();
   if (!file) throw InputError({path, 0, 0}, "cannot be written", "choose another with --out DIR, or free the disk");
+  if (const std::string nothing = waves.nothing(); !nothing.empty()) outcome.warnings.push_back(nothing);
 }
 
 }  // namespace heddle::cli

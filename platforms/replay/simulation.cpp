@@ -449,6 +449,10 @@ void tell_rest(const std::vector<Machine>& machines, const SimulationOptions& op
       point.why_not = error.message();
     }
     point.states.push_back(std::move(state).str());
+    point.faults.push_back({m.gpu->log().faults(), {}});
+    for (const arch::FaultRecord& fault : point.faults.back().records) {
+      point.faults.back().kernels.push_back(kernel_of(*m.observation, fault));
+    }
     point.times.push_back(
         static_cast<std::int64_t>(std::llround(sc_core::sc_time_stamp().to_seconds() * 1e9 - m.submitter->lead())));
   }
@@ -471,10 +475,6 @@ std::optional<std::string> stopped_by(const SimulationOptions& options, const st
 }
 
 void run(const std::vector<Machine>& machines, const SimulationOptions& options, SimulationResult& result) {
-  // What stops a queue, and faults, are told with the results.
-  for (const char* type : {host::kQueueReport, gpu::kFaultReport, gpu::kResetReport}) {
-    sc_core::sc_report_handler::set_actions(type, sc_core::SC_DO_NOTHING);
-  }
   Slices slices;
   Watched watched(machines);
   ProgressWatch watch(options.limits, watched);
@@ -607,6 +607,10 @@ SimulationResult simulate(const std::vector<Job>& asked, const SimulationOptions
   check_jobs(jobs, linked);
   const auto begin = std::chrono::steady_clock::now();
   const Context context;
+  // What stops a queue, and faults, are told with the results; a device whose state is restored is reset first.
+  for (const char* type : {host::kQueueReport, gpu::kFaultReport, gpu::kResetReport}) {
+    sc_core::sc_report_handler::set_actions(type, sc_core::SC_DO_NOTHING);
+  }
   SimulationResult result;
   std::vector<Machine> machines;
   PacketJobs packet_jobs(jobs, options);

@@ -54,6 +54,39 @@ class SubmissionList {
   std::vector<std::vector<std::size_t>> last_of_launch_;  // the same
 };
 
+// What an operation needs beside itself.
+class Predecessors {
+ public:
+  explicit Predecessors(const std::vector<const Workload*>& workloads) : workloads_(workloads) {
+    for (const Workload* workload : workloads) {
+      std::vector<std::optional<std::size_t>> last(workload->streams.size());
+      std::vector<std::optional<std::size_t>> before;
+      for (std::size_t i = 0; i < workload->ops.size(); ++i) {
+        before.push_back(last[workload->ops[i].stream]);
+        last[workload->ops[i].stream] = i;
+      }
+      before_.push_back(std::move(before));
+    }
+  }
+
+  std::vector<OpPlace> of(const OpPlace& place) const {
+    const auto [gpu, index] = place;
+    const workload::Op& op = workloads_[gpu]->ops[index];
+    std::vector<OpPlace> needed;
+    if (before_[gpu][index]) needed.emplace_back(gpu, *before_[gpu][index]);
+    for (const workload::Edge& edge : op.after) needed.emplace_back(edge.gpu.value_or(gpu), edge.from);
+    if (op.queue) {
+      for (const std::size_t other : op.queue->until) needed.emplace_back(gpu, other);
+    }
+    if (op.graph && !op.graph->last && index + 1 < workloads_[gpu]->ops.size()) needed.emplace_back(gpu, index + 1);
+    return needed;
+  }
+
+ private:
+  const std::vector<const Workload*>& workloads_;
+  std::vector<std::vector<std::optional<std::size_t>>> before_;  // by GPU and operation: the one ahead in its stream
+};
+
 std::vector<OpSet> sets_like(const std::vector<const Workload*>& workloads) {
   std::vector<OpSet> sets;
   for (const Workload* workload : workloads) sets.emplace_back(workload->ops.size());
@@ -95,14 +128,21 @@ std::vector<std::vector<std::uint32_t>> stretches_of(const std::vector<const Wor
   return stretches;
 }
 
-std::vector<OpSet> ahead_of(const std::vector<const Workload*>& workloads, Pace pace, std::size_t place) {
-  const SubmissionList list(workloads, pace);
-  std::vector<OpSet> ahead = sets_like(workloads);
-  // What stands behind the place and is needed before it pulls what stands ahead of it in its stream along.
-  std::size_t end = place;
-  for (std::size_t p = 0; p < end; ++p) {
-    ahead[list.order()[p].first][list.order()[p].second] = true;
-    end = std::max(end, list.reach(p) + 1);
+Ahead ahead_of(const std::vector<const Workload*>& workloads, Pace pace, std::size_t place) {
+  Ahead ahead{sets_like(workloads), {}};
+  const std::vector<OpPlace> order = submission_order(workloads, pace);
+  std::vector<OpPlace> open(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(std::min(place, order.size())));
+  for (const auto& [gpu, op] : open) ahead.ops[gpu][op] = true;
+  const Predecessors predecessors(workloads);
+  while (!open.empty()) {
+    const OpPlace who = open.back();
+    open.pop_back();
+    for (const OpPlace& needed : predecessors.of(who)) {
+      if (ahead.ops[needed.first][needed.second]) continue;
+      ahead.ops[needed.first][needed.second] = true;
+      ahead.needs.emplace(needed, who);
+      open.push_back(needed);
+    }
   }
   return ahead;
 }

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "arch/fault.h"
 #include "replay/submission.h"
 #include "workload/workload.h"
 
@@ -29,11 +31,18 @@ struct WorkloadPart {
   std::uint32_t stretch_of(std::size_t op) const { return stretches.empty() ? 0 : stretches[op]; }
 };
 
+// Faults of a device, in order of time.
+struct Faults {
+  std::vector<arch::FaultRecord> records;  // `task`: the operation
+  std::vector<std::string> kernels;        // of each, if a program launched it; else empty
+};
+
 // A moment between two stretches, or behind the last one: all operations so far have ended, and the devices are quiet.
 struct RestingPoint {
   std::uint32_t stretch = 0;        // that has ended
   std::vector<std::string> states;  // by GPU, for WorkloadPart::state
   std::vector<std::int64_t> times;  // by GPU: ns, workload axis
+  std::vector<Faults> faults;       // by GPU, so far in this simulation
   std::string why_not;              // a device could not be saved: what is still under way there; else empty
 };
 
@@ -47,8 +56,14 @@ std::vector<OpPlace> submission_order(const std::vector<const workload::Workload
 std::vector<std::vector<std::uint32_t>> stretches_of(const std::vector<const workload::Workload*>& workloads, Pace pace,
                                                      std::uint64_t every, const std::vector<OpSet>& left_out);
 
-// By GPU, the operations that are submitted before `place`, and what these wait for; of a graph's launch all or none.
-std::vector<OpSet> ahead_of(const std::vector<const workload::Workload*>& workloads, Pace pace, std::size_t place);
+// What has to be done before a place in the order of submission.
+struct Ahead {
+  std::vector<OpSet> ops;            // by GPU
+  std::map<OpPlace, OpPlace> needs;  // of those that stand behind the place: one of the set that needs it
+};
+// The operations that are submitted before `place`, and what these need, again and again: what they wait for, what
+// stands before that in its stream, and the rest of a graph's launch.
+Ahead ahead_of(const std::vector<const workload::Workload*>& workloads, Pace pace, std::size_t place);
 
 // The operations of a recording that `left_out` leaves, as a workload of its own: nothing waits for the others.
 workload::Workload without(const workload::Workload& recording, const OpSet& left_out);

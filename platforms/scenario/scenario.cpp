@@ -479,7 +479,9 @@ std::vector<std::uint32_t> read_units(const MapReader& map, const char* key) {
 Scenario parse_scenario(const std::string& text, const std::string& file, const std::vector<std::string>& settings) {
   YAML::Node root = load_yaml(text, file);
   apply_parameters(root, settings, file);
-  return Reader(file).read(root);
+  Scenario scenario = Reader(file).read(root);
+  scenario.document.reset(root);
+  return scenario;
 }
 
 Scenario read_scenario(const std::string& path, const std::vector<std::string>& settings) {

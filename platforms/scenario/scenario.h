@@ -84,6 +84,7 @@ struct Scenario {
   std::vector<Figure> figures;
   std::optional<workload::PacketOptions> packets;  // submitted by packets
   bool tmdqs = false;                              // submitted into TMDQs
+  YAML::Node document;                             // the file, with its parameters put in: what it was made from
 };
 
 // The preset of a scenario that names no GPU.

@@ -460,7 +460,7 @@ void SubmitReader::refuse_circles() const {
     }
     return std::nullopt;
   };
-  std::string way;
+  std::vector<std::string> steps;
   std::optional<SourcePos> where;
   for (std::size_t i = 0; i < circle.size(); ++i) {
     const auto [gpu, index] = place_of(circle[i]);
@@ -469,9 +469,17 @@ void SubmitReader::refuse_circles() const {
     // Of a stream only who stands last and who stands first.
     while (!entry && i + 1 < circle.size() && !said(i + 1)) ++i;
     const auto [other_gpu, other] = place_of(circle[(i + 1) % circle.size()]);
-    way += fmt::format("{}{} {} {}", way.empty() ? "" : ", ", called(gpu, index),
-                       entry ? "waits for" : "stands in its stream behind", called(other_gpu, other));
+    steps.push_back(fmt::format("{} {} {}", called(gpu, index), entry ? "waits for" : "stands in its stream behind",
+                                called(other_gpu, other)));
   }
+  constexpr std::size_t kTold = 4;  // steps at each end
+  if (steps.size() > 2 * kTold + 1) {
+    const auto begin = steps.begin() + static_cast<std::ptrdiff_t>(kTold);
+    const auto end = steps.end() - static_cast<std::ptrdiff_t>(kTold);
+    *begin = fmt::format("{} more such steps", end - begin);
+    steps.erase(begin + 1, end);
+  }
+  const std::string way = fmt::format("{}", fmt::join(steps, ", "));
   throw InputError(*where, "operations wait in a circle, and none of them could ever start: " + way,
                    "leave one of these `after` out, or let it name an operation that stands before it");
 }

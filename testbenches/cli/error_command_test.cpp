@@ -1,4 +1,5 @@
 // What the program says, and how it ends, when it is given something that is wrong.
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
@@ -246,6 +247,19 @@ TEST_CASE("a scenario that can make no progress is status 3 with the chain of wa
   CHECK(quiet.status == 3);
   CHECK(quiet.out.empty());
   CHECK(quiet.err == finished.err);
+}
+
+TEST_CASE("of a long circle the first and the last few steps are told", "[cli]") {
+  const TempDir dir;
+  std::string text = "heddle: 1\ngpu: small\nkernels: [{name: k, grid: 1, block: 32, cycles: 10}]\nsubmit:\n";
+  for (int i = 0; i < 50; ++i) {
+    text += fmt::format("  - {{kernel: k, stream: s{0}, id: o{0}, after: o{1}}}\n", i, (i + 1) % 50);
+  }
+  dir.write("s.yaml", text);
+  const Finished finished = heddle_in(dir, {"run", "s.yaml"});
+  CHECK(finished.status == 2);
+  CHECK(contains(finished.err, "42 more such steps"));
+  CHECK(finished.err.size() < 1000);
 }
 
 TEST_CASE("operations that wait in a circle are refused before the run", "[cli]") {

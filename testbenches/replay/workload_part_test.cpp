@@ -115,25 +115,47 @@ TEST_CASE("stretches end at the first place where nothing waits for what is behi
   CHECK(divided > 300);
 }
 
-TEST_CASE("what stands ahead of a place is whole, and no more than that", "[replay][RUN-02]") {
+TEST_CASE("what stands ahead of a place is whole, and holds nothing that is not needed", "[replay][RUN-02]") {
   HEDDLE_RANDOM(random);
+  std::size_t less = 0;
   for (int round = 0; round < 300; ++round) {
     const Made made = random_run(random);
     const auto order = submission_order(made.pointers, Pace::recorded);
     const std::size_t place = random.below(order.size() + 1);
-    const std::vector<OpSet> ahead = ahead_of(made.pointers, Pace::recorded, place);
+    const Ahead ahead = ahead_of(made.pointers, Pace::recorded, place);
     CAPTURE(round, place);
-    CHECK(closed(made, ahead));
-    // The shortest beginning of the order that is whole: places are counted in it.
+    CHECK(closed(made, ahead.ops));
     std::vector<OpSet> prefix = none_of(made);
-    std::size_t length = 0;
-    while (length < place || !closed(made, prefix)) {
+    for (std::size_t p = 0; p < place; ++p) prefix[order[p].first][order[p].second] = true;
+    for (const auto& [gpu, op] : order) {
+      if (prefix[gpu][op]) CHECK(ahead.ops[gpu][op]);
+      if (prefix[gpu][op] || !ahead.ops[gpu][op]) continue;
+      // Whoever pulls it along leads back to the prefix; and it stands before that one in its stream or launch, or that
+      // one waits for it.
+      OpPlace who{gpu, op};
+      for (std::size_t steps = 0; !prefix[who.first][who.second]; ++steps) {
+        REQUIRE(steps < order.size());
+        const OpPlace by = ahead.needs.at(who);
+        const workload::Op& its = made.workloads[by.first].ops[by.second];
+        bool needed = by.first == who.first && who.second < by.second &&
+                      made.workloads[who.first].ops[who.second].stream == its.stream;
+        needed = needed || (by.first == who.first && its.graph && !its.graph->last && who.second == by.second + 1);
+        for (const workload::Edge& edge : its.after) {
+          needed = needed || (edge.gpu.value_or(by.first) == who.first && edge.from == who.second);
+        }
+        REQUIRE(needed);
+        who = by;
+      }
+    }
+    // A beginning of the order that is whole has more.
+    std::size_t length = place;
+    while (length < order.size() && !closed(made, prefix)) {
       prefix[order[length].first][order[length].second] = true;
       ++length;
     }
-    CHECK(size_of(ahead) == length);
-    CHECK(ahead == prefix);
+    less += size_of(ahead.ops) < length ? 1 : 0;
   }
+  CHECK(less > 10);
 }
 
 TEST_CASE("a recording without some of its operations waits for none of them", "[replay][RUN-02]") {
