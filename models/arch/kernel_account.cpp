@@ -26,15 +26,28 @@ std::uint32_t KernelAccount::find(std::uint32_t operation, std::uint32_t program
   Row its;
   its.operation = operation;
   its.program = program;
+  if (program != kNoProgram) {  // labels are gone when the kernel has ended
+    if (kernels_.size() <= program) kernels_.resize(program + 1);
+    if (kernels_[program].empty()) kernels_[program] = kernel_of_label(labels_.of(operation));
+  }
   if (operations_.size() < most_operations_) {
     operations_.emplace(operation, row);
     rows_.push_back(its);
     return last_row_ = row;
   }
   its.name = kernel_of_label(labels_.of(operation));
-  const auto [place, fresh] = by_name_.emplace(its.name, row);
+  const auto [place, fresh] = by_name_.emplace(std::pair(its.name, program), row);
   if (fresh) rows_.push_back(its);
   return last_row_ = place->second;
+}
+
+void KernelAccount::atomics(std::uint32_t row, std::uint32_t slice, std::uint64_t cycles) {
+  add(row, KernelCount::atomic_cycles, cycles);
+  if (atomics_.size() <= row) atomics_.resize(row + 1);
+  std::vector<std::uint64_t>& slices = atomics_[row];
+  if (slices.size() <= slice) slices.resize(slice + 1);
+  slices[slice] += cycles;
+  rows_[row].busiest_slice = std::max(rows_[row].busiest_slice, slices[slice]);
 }
 
 void KernelAccount::stall(std::uint32_t row, WarpStall why, std::uint32_t pc, std::uint64_t cycles) {
@@ -53,7 +66,9 @@ void KernelAccount::clear() {
   for (Row& row : rows_) {
     row.counts = {};
     row.stalls = {};
+    row.busiest_slice = 0;
   }
+  atomics_.clear();
   lines_.clear();
 }
 

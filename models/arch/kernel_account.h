@@ -7,8 +7,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace heddle {
@@ -29,8 +31,14 @@ enum class KernelCount : std::uint8_t {
   response_bytes,
   dram_read,
   dram_written,
+  fp32_cycles,
+  fp64_cycles,
+  int32_cycles,
+  sfu_cycles,
+  shared_cycles,
+  atomic_cycles,
 };
-constexpr std::size_t kKernelCounts = 13;
+constexpr std::size_t kKernelCounts = 19;
 
 struct KernelCountRow {
   KernelCount count;
@@ -53,6 +61,12 @@ inline constexpr KernelCountRow kKernelCountRows[kKernelCounts] = {
     {KernelCount::response_bytes, "xbar_response_bytes", "bytes", "responses that entered the crossbar"},
     {KernelCount::dram_read, "dram_read_bytes", "bytes", "sectors read from memory because the kernel asked first"},
     {KernelCount::dram_written, "dram_written_bytes", "bytes", "sectors written to memory"},
+    {KernelCount::fp32_cycles, "fp32_cycles", "cycles x partitions", "in which fp32 units were taken"},
+    {KernelCount::fp64_cycles, "fp64_cycles", "cycles x partitions", "in which fp64 units were taken"},
+    {KernelCount::int32_cycles, "int32_cycles", "cycles x partitions", "in which integer units were taken"},
+    {KernelCount::sfu_cycles, "sfu_cycles", "cycles x partitions", "in which special-function units were taken"},
+    {KernelCount::shared_cycles, "shared_cycles", "cycles x SMs", "in which shared memory was accessed"},
+    {KernelCount::atomic_cycles, "atomic_cycles", "cycles x slices", "in which slices of the L2 changed values"},
 };
 
 enum class WarpStall : std::uint8_t {
@@ -111,9 +125,10 @@ class KernelAccount {
   struct Row {
     std::uint32_t operation = 0;         // that its CTAs run as; of a row by name the first of them
     std::uint32_t program = kNoProgram;  // the text of its code, as arch::CodeStore numbers them
-    std::string name;                    // empty: a row of one operation
+    std::string name;                    // empty: a row of one operation; else of a kernel and a program
     std::array<std::uint64_t, kKernelCounts> counts{};
     std::array<std::uint64_t, kWarpStalls> stalls{};
+    std::uint64_t busiest_slice = 0;  // of atomic_cycles, those of the slice with most
 
     std::uint64_t of(KernelCount count) const { return counts[static_cast<std::size_t>(count)]; }
   };
@@ -130,6 +145,8 @@ class KernelAccount {
   void add(std::uint32_t row, KernelCount count, std::uint64_t amount) {
     rows_[row].counts[static_cast<std::size_t>(count)] += amount;
   }
+  // A slice of the L2 changes values for it: for one line, all of them one after another in that slice.
+  void atomics(std::uint32_t row, std::uint32_t slice, std::uint64_t cycles);
   // A warp has waited at the instruction with that number of the program.
   void stall(std::uint32_t row, WarpStall why, std::uint32_t pc, std::uint64_t cycles);
   void clear();
@@ -138,6 +155,10 @@ class KernelAccount {
   const std::vector<Row>& rows() const { return rows_; }
   // By program and number of the instruction; behind the end of a program's, nobody has waited.
   const std::vector<std::vector<Stalls>>& lines() const { return lines_; }
+  // The kernel that was the first to come with that program; empty: none has.
+  std::string kernel_with(std::uint32_t program) const {
+    return program < kernels_.size() ? kernels_[program] : std::string();
+  }
 
  private:
   std::uint32_t find(std::uint32_t operation, std::uint32_t program);
@@ -146,10 +167,12 @@ class KernelAccount {
   const std::size_t most_operations_;
   std::vector<Row> rows_;
   std::vector<std::vector<Stalls>> lines_;
+  std::vector<std::string> kernels_;                 // by program
+  std::vector<std::vector<std::uint64_t>> atomics_;  // cycles by row and slice; rows without atomics have none
   std::uint32_t last_operation_ = 0;
   std::uint32_t last_row_ = kNobody;
-  std::unordered_map<std::uint32_t, std::uint32_t> operations_;  // rows; looked up only
-  std::unordered_map<std::string, std::uint32_t> by_name_;       // rows; looked up only
+  std::unordered_map<std::uint32_t, std::uint32_t> operations_;             // rows; looked up only
+  std::map<std::pair<std::string, std::uint32_t>, std::uint32_t> by_name_;  // rows by kernel and program
 };
 
 // There is one: most runs are made for speed without it.

@@ -38,6 +38,20 @@ std::optional<KernelCount> charge_of(arch::DemandUnit unit) {
   }
 }
 
+// For how long a CTA takes units of its SM, as programs do: each of its partitions has one of most kinds.
+struct UnitCharge {
+  Resource resource;
+  KernelCount count;
+  double partitions;
+};
+constexpr double kPartitions = 4;
+constexpr std::array<UnitCharge, 6> kUnitCharges{{{Resource::tensor, KernelCount::tensor_cycles, kPartitions},
+                                                  {Resource::fp32, KernelCount::fp32_cycles, kPartitions},
+                                                  {Resource::fp64, KernelCount::fp64_cycles, kPartitions},
+                                                  {Resource::int32, KernelCount::int32_cycles, kPartitions},
+                                                  {Resource::sfu, KernelCount::sfu_cycles, kPartitions},
+                                                  {Resource::shared, KernelCount::shared_cycles, 1}}};
+
 constexpr std::array<Resource, 3> kDrawn = {Resource::dram, Resource::l2_read, Resource::l2_write};
 
 }  // namespace
@@ -109,6 +123,12 @@ std::uint32_t FluidUnit::kernel_of(std::uint32_t number) {
     sum.amounts.emplace_back(stats_.amounts[i], amount);
     const auto charge = charge_of(static_cast<arch::DemandUnit>(i));
     if (charge) sum.charges.emplace_back(*charge, amount);
+  }
+  // Full cycles: never more than there are.
+  for (const UnitCharge& unit : kUnitCharges) {
+    const auto place = static_cast<std::size_t>(unit.resource);
+    const auto cycles = static_cast<std::uint64_t>(unit.partitions * work.load[place] / work.pace);
+    if (cycles > 0) sum.charges.emplace_back(unit.count, cycles);
   }
   const FluidMachine& machine = core_.machine();
   std::array<double, kWides> capacity{};

@@ -42,6 +42,7 @@ struct L2Counters : StatGroup {
 
   OwnerAccounts* owners = nullptr;   // null: nobody asks
   KernelAccount* kernels = nullptr;  // null: nobody asks
+  std::uint32_t slice = 0;           // number
   L2Lanes* lanes = nullptr;          // while bandwidth is shared
 
   // `good`: it is one that the slice can carry out.
@@ -66,6 +67,10 @@ struct L2Counters : StatGroup {
     hits.add();
     if (counts_kernels(kernels)) kernels->add(kernel, KernelCount::l2_hits, 1);
     if (owners != nullptr) owners->of(owner).l2_hits.add();
+  }
+  // It has changed values, and takes the slice for so many cycles.
+  void charge_atomic(const L2Access& access, std::uint32_t rate) {
+    if (counts_kernels(kernels)) kernels->atomics(access.kernel(), slice, atomic_cycles(access, rate));
   }
   // So many requests that have gone past the cache.
   void count_range(std::uint8_t owner, std::uint32_t requests, std::uint32_t sectors, bool write) {

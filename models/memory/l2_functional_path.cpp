@@ -173,7 +173,10 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, std::uint32_t
     end_grant(direct_, access);
     note_watch(access);
     if (twin_ != nullptr && twin_->blocking(access, payload, port, delay)) return true;
-    if (changes_values(access.kind)) stats_.atomics.add(values_of(access));
+    if (changes_values(access.kind)) {
+      stats_.atomics.add(values_of(access));
+      stats_.core.charge_atomic(access, turns_.atomic_rate());
+    }
     TimedMemory memory(domain_, memory_, twin_, delay, memory_delay_, access.kind == L2Access::Kind::write_back);
     memory.whose = access.owner();
     memory.kernel = access.kernel();

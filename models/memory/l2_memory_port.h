@@ -182,6 +182,7 @@ class L2DataPort {
     return {};
   }
   Turn turn_of_read(std::uint32_t sectors) const { return {sector_cycles_[sectors], 0}; }
+  std::uint32_t atomic_rate() const { return atomic_rate_; }
   Cycle free_at() const { return free_at_; }
   // Takes the port as soon as it is free, and the way in if it writes. Returns when that is: `now` or later.
   Cycle take(Cycle now, const Turn& turn) {

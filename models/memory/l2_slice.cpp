@@ -82,6 +82,7 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       warmer_(arrivals_, core_.array(), kServe) {
   core_counters_.owners = surroundings.owners;
   core_counters_.kernels = kernel_account(domain);
+  core_counters_.slice = slice;
   warm_by(warmer_);
   HEDDLE_CHECK(slice < map.slices(), "an L2 slice has a number that the address map does not know");
   const auto listen = [this](MemoryIn& in, std::uint32_t port) {
@@ -281,7 +282,10 @@ bool L2Slice::try_serve(const PendingRequest& request) {
   arrivals_.leave();
   ingress_.leave(request.port());
   const bool here = twin_ == nullptr || !twin_->foreign(access.line);
-  if (good && here && changes_values(access.kind)) stats_.atomics.add(values_of(access));
+  if (good && here && changes_values(access.kind)) {
+    stats_.atomics.add(values_of(access));
+    core_counters_.charge_atomic(access, params_.atomic_rate);
+  }
   if (outcome == L2Core::Outcome::done) {
     respond({request.handle(), status, access}, good ? data_port_.turn_of(access) : L2DataPort::Turn(),
             params_.data_latency);

@@ -93,7 +93,7 @@ void BulkArrivals::count(const BulkTarget& target, std::uint32_t window, std::ui
 }
 
 Cycle BulkArrivals::use_port(Cycle from, std::uint32_t cycles) {
-  stats_.shared_wavefronts.add(cycles);
+  count_wavefronts(stats_, KernelAccount::kNobody, cycles);
   stats_.bulk_port.add(cycles);
   if (cycles > 1) stats_.bulk_conflicts.add(cycles - 1);
   return port_.take_past_queue(from, cycles) + cycles - 1;
@@ -162,7 +162,7 @@ bool BulkArrivals::write(Lot& lot, const BulkLines& lines, Place place, Cycle ar
 Cycle BulkArrivals::come(const Lot& lot) {
   const Cycle now = time_.now();
   const Cycle done = port_.come(now);
-  stats_.shared_wavefronts.add(lot.cycles);
+  count_wavefronts(stats_, KernelAccount::kNobody, lot.cycles);
   stats_.bulk_port.add(lot.cycles);
   if (lot.cycles > lot.count) stats_.bulk_conflicts.add(lot.cycles - lot.count);
   return lot.late == 0 ? done : port_.take_past_queue(now, lot.late) + lot.late - 1;

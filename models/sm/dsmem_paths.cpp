@@ -101,7 +101,7 @@ Cycle DsmemClient::ask_own(std::uint32_t access, const LineAccess& line, const C
   // The line has had its cycle; lanes that met at a word take more.
   Cycle done = begin;
   if (result.cycles > 1) done = port_.take_past_queue(begin, result.cycles - 1) + result.cycles - 2;
-  stats_.shared_wavefronts.add(result.cycles);
+  count_wavefronts(stats_, KernelAccount::kNobody, result.cycles);
   const Cycle seen = done + (result.signals || result.completes ? params_.mbarrier_latency : 0);
   tell_changes(links_.windows, window, request, result, seen);
   const Cycle ready = done + params_.cluster_latency + params_.shared_latency;
@@ -231,7 +231,7 @@ void DsmemServer::on_request(const DsmemPacket& packet, std::uint32_t) {
   const DsmemResult result = serve_dsmem(shared_, window, request);
   const Cycle done = port_.take_past_queue(time_.now(), result.cycles) + result.cycles - 1;
   stats_.cluster_served.add();
-  stats_.shared_wavefronts.add(result.cycles);
+  count_wavefronts(stats_, KernelAccount::kNobody, result.cycles);
   const Cycle seen = done + (result.signals || result.completes ? mbarrier_latency_ : 0);
   tell_changes(links_.windows, window, request, result, seen);
   DsmemPacket answer = packet;

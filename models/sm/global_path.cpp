@@ -77,7 +77,7 @@ void CopyArrivals::on_event(std::uint32_t kind, std::uint64_t argument) {
 }
 
 Cycle CopyArrivals::use_port(Cycle from, std::uint32_t cycles) {
-  stats_.shared_wavefronts.add(cycles);
+  count_wavefronts(stats_, KernelAccount::kNobody, cycles);
   stats_.copy_port.add(cycles);
   return port_.take_past_queue(from, cycles) + cycles - 1;
 }

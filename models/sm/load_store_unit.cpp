@@ -151,7 +151,7 @@ IssueResult LoadStoreUnit::access_shared(std::uint32_t slot, const Operation& op
   const std::uint32_t cycles = std::max(1U, wavefronts(operation));
   const std::uint32_t lanes = bits::count(operation.lanes);
   const std::uint32_t least = std::max(1U, (lanes * operation.width + arch::kLineBytes - 1) / arch::kLineBytes);
-  stats_.shared_wavefronts.add(cycles);
+  count_wavefronts(stats_, warp.kernel, cycles);
   if (cycles > least) stats_.shared_conflicts.add(cycles - least);
   std::uint32_t* registers = nullptr;
   if (operation.destination != arch::kNoRegister) registers = warp.state.of(operation.destination);

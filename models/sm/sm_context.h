@@ -193,6 +193,28 @@ struct SmStats : StatGroup {
   }
 };
 
+// Shared memory has been accessed for a kernel.
+inline void count_wavefronts(SmStats& stats, std::uint32_t row, std::uint64_t cycles) {
+  stats.shared_wavefronts.add(cycles);
+  stats.charge(row, KernelCount::shared_cycles, cycles);
+}
+
+// An instruction of a kernel has taken a unit. Tensor cores say so themselves when they begin.
+inline void charge_unit(SmStats& stats, std::uint32_t row, arch::Unit unit, std::uint64_t cycles) {
+  switch (unit) {
+    case arch::Unit::fp32:
+      return stats.charge(row, KernelCount::fp32_cycles, cycles);
+    case arch::Unit::fp64:
+      return stats.charge(row, KernelCount::fp64_cycles, cycles);
+    case arch::Unit::int32:
+      return stats.charge(row, KernelCount::int32_cycles, cycles);
+    case arch::Unit::sfu:
+      return stats.charge(row, KernelCount::sfu_cycles, cycles);
+    default:
+      return;
+  }
+}
+
 // Statistics of saved CTAs (TSK-12), on machines that have areas for them.
 struct SaveStats : StatGroup {
   using StatGroup::StatGroup;

@@ -217,14 +217,14 @@ Cycle TensorUnit::work(std::uint32_t kernel, const arch::MatmulTile& tile) {
   stats_.tensor_operations.add(flops);
   stats_.charge(kernel, KernelCount::tensor_cycles, cycles);
   stats_.charge(kernel, KernelCount::tensor_operations, flops);
-  return std::max(now() + cycles, read_tile(tile));
+  return std::max(now() + cycles, read_tile(kernel, tile));
 }
 
 // The operands are read (TMA-21); gives the end.
-Cycle TensorUnit::read_tile(const arch::MatmulTile& tile) {
+Cycle TensorUnit::read_tile(std::uint32_t kernel, const arch::MatmulTile& tile) {
   const std::uint64_t cycles = tile_costs_.cycles(tile);
   const std::uint64_t least = (tile_bytes(tile) + arch::kLineBytes - 1) / arch::kLineBytes;
-  stats_.shared_wavefronts.add(cycles);
+  count_wavefronts(stats_, kernel, cycles);
   if (cycles > least) stats_.shared_conflicts.add(cycles - least);
   return peers_.port.take_past_queue(now(), cycles) + cycles;
 }

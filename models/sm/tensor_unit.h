@@ -73,7 +73,7 @@ class TensorUnit final : private SmUnit, public IssueUnit, private EventHandler 
   void multiply(const Multiply& multiply);
   bool check(const Multiply& multiply);
   Cycle work(std::uint32_t kernel, const arch::MatmulTile& tile);
-  Cycle read_tile(const arch::MatmulTile& tile);
+  Cycle read_tile(std::uint32_t kernel, const arch::MatmulTile& tile);
 
   Peers peers_;
   TileCosts tile_costs_;

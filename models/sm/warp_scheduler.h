@@ -54,6 +54,7 @@ class WarpScheduler final : private SmUnit, private EventHandler, public GateLis
   // What issues now takes its unit for `interval` cycles for each of `count` instructions.
   void occupy(std::uint32_t slot, std::uint64_t count, Cycle interval) {
     sub_partition_of(slot).issued(slot / kSubPartitions, now(), count, interval);
+    if (stats_.charges()) charge_unit(stats_, warps_[slot].kernel, warps_[slot].unit, count * interval);
   }
   bool others_before(std::uint32_t slot, Cycle until) {
     return sub_partition_of(slot).others_before(slot / kSubPartitions, until);

@@ -130,7 +130,10 @@ class KernelFile {
  public:
   KernelFile(const RunOutcome& outcome, const std::string& path)
       : outcome_(outcome), path_(path), file_(path, std::ios::binary) {
-    for (std::size_t gpu = 0; gpu < outcome.result.jobs.size(); ++gpu) uses_.emplace_back(outcome, gpu);
+    for (std::size_t gpu = 0; gpu < outcome.result.jobs.size(); ++gpu) {
+      uses_.emplace_back(outcome, gpu);
+      ceilings_.emplace_back(outcome.machines->gpus[gpu].params);
+    }
     fmt::format_to(out(), "{}{}\n", kColumns, columns_of_use());
   }
   // Of the host.
@@ -154,7 +157,8 @@ class KernelFile {
   const std::string& path_;
   std::ofstream file_;
   fmt::memory_buffer text_;
-  std::vector<KernelUses> uses_;  // by GPU
+  std::vector<KernelUses> uses_;          // by GPU
+  std::vector<KernelCeilings> ceilings_;  // by GPU
 };
 
 void KernelFile::flush() {
@@ -191,13 +195,13 @@ void KernelFile::write_use(std::size_t gpu, const KernelUse* use, double ns) {
     return;
   }
   for (const std::uint64_t count : use->counts) fmt::format_to(out(), ",{}", count);
-  const KernelCeilings ceilings(outcome_.machines->gpus[gpu].params);
+  const KernelCeilings& ceilings = ceilings_[gpu];
   const double cycles = ns * ceilings.clock;
   const auto put = [this](double percent) {
     fmt::format_to(out(), ",");
     if (percent >= 0) fmt::format_to(out(), "{:.2f}", percent);
   };
-  const std::vector<ResourceUse> resources = resource_use(*use, ceilings, cycles);
+  const auto resources = resource_use(*use, ceilings, cycles);
   put(ns > 0 ? resources[0].percent : -1);
   put(ns > 0 ? resources[1].percent : -1);
   put(ns > 0 ? achieved_occupancy(*use, ceilings, cycles) : -1);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -71,31 +72,25 @@ std::vector<StalledProgram> stalled_programs(const RunOutcome& outcome, std::siz
   const KernelAccount& account = *job.observation->kernels;
   std::unordered_map<std::string, const arch::KernelRecord*> launched;  // looked up only
   for (const workload::LaunchedKernel& kernel : workload.launched) launched.emplace(kernel.kernel.name, &kernel.kernel);
-  std::unordered_map<std::uint32_t, std::string> names;  // of tasks; looked up only
-  for (const LaunchedKernels::Task& task : job.observation->launched.tasks()) names.emplace(task.task, task.key->name);
   std::set<std::uint32_t> seen;
   for (const KernelAccount::Row& row : account.rows()) {
     if (row.program == KernelAccount::kNoProgram || row.program >= account.lines().size()) continue;
-    const arch::KernelRecord* kernel = nullptr;
-    if (of_program(row.operation)) {
-      const auto name = names.find(row.operation);
-      const auto found = launched.find(name == names.end() ? row.name : name->second);
-      if (found != launched.end()) kernel = found->second;
-    } else if (job.operation_of(row.operation) < workload.ops.size()) {
-      kernel = &workload.ops[job.operation_of(row.operation)].kernel;
+    if (!seen.insert(row.program).second) continue;
+    if (!of_program(row.operation) && job.operation_of(row.operation) < workload.ops.size()) {
+      const arch::KernelRecord& kernel = workload.ops[job.operation_of(row.operation)].kernel;
+      programs.push_back({kernel.name, kernel.program, &account.lines()[row.program]});
+      continue;
     }
-    if (kernel == nullptr || !seen.insert(row.program).second) continue;
-    programs.push_back({kernel->name, kernel->program, &account.lines()[row.program]});
+    // Its task may not have ended.
+    const std::string name = account.kernel_with(row.program);
+    const auto found = launched.find(name);
+    programs.push_back(
+        {name, found == launched.end() ? nullptr : found->second->program, &account.lines()[row.program]});
   }
   return programs;
 }
 
 }  // namespace
-
-void KernelUse::add(const std::array<std::uint64_t, kKernelCounts>& more, const KernelAccount::Stalls& more_stalls) {
-  for (std::size_t i = 0; i < kKernelCounts; ++i) counts[i] += more[i];
-  for (std::size_t i = 0; i < kWarpStalls; ++i) stalls[i] += more_stalls[i];
-}
 
 double KernelUse::l1_hit_percent() const {
   return part_percent(of(KernelCount::l1_hits), of(KernelCount::l1_hits) + of(KernelCount::l1_misses));
@@ -110,7 +105,8 @@ KernelCeilings::KernelCeilings(const gpu::GpuParams& params)
       clock(params.machine.clock),
       instructions(sms * sm::kSubPartitions),
       warps(sms * arch::capacity_of(params.sm.limits)[arch::Resource::warps]),
-      tensor(sms * sm::kSubPartitions * params.sm.issue.tensor_flops),
+      partitions(sms * sm::kSubPartitions),
+      tensor(partitions * params.sm.issue.tensor_flops),
       l1(sms * arch::kLineBytes),
       l2(static_cast<double>(params.l2.bandwidth) * params.l2.slices),
       dram(params.hbm.pin_rate / 8 * memory::table_of(params.hbm.standard).pins * params.hbm.channels /
@@ -121,22 +117,30 @@ KernelCeilings::KernelCeilings(const gpu::GpuParams& params)
   responses = std::min(sms * params.xbar.sm_read_bandwidth, gpcs * params.xbar.gpc_read_bandwidth);
 }
 
-std::vector<ResourceUse> resource_use(const KernelUse& use, const KernelCeilings& ceilings, double cycles) {
+std::array<ResourceUse, kUsedResources> resource_use(const KernelUse& use, const KernelCeilings& ceilings,
+                                                     double cycles) {
   const auto percent = [cycles](double amount, double per_cycle) {
     return std::max(0.0, part_percent(amount, per_cycle * cycles));
   };
+  const auto taken = [&](KernelCount count) { return percent(use.of(count), ceilings.partitions); };
   const double sectors = use.of(KernelCount::l1_hits) + use.of(KernelCount::l1_misses);
-  return {
+  return {{
       {"issue", "issue slots", percent(use.of(KernelCount::instructions), ceilings.instructions)},
-      {"tensor", "tensor cores", percent(use.of(KernelCount::tensor_operations), ceilings.tensor)},
+      {"tensor", "tensor cores", taken(KernelCount::tensor_cycles)},
+      {"fp32", "fp32 units", taken(KernelCount::fp32_cycles)},
+      {"fp64", "fp64 units", taken(KernelCount::fp64_cycles)},
+      {"int32", "integer units", taken(KernelCount::int32_cycles)},
+      {"sfu", "special-function units", taken(KernelCount::sfu_cycles)},
+      {"shared", "shared memory", percent(use.of(KernelCount::shared_cycles), ceilings.sms)},
       {"l1", "L1", percent(arch::kSectorBytes * sectors, ceilings.l1)},
       {"crossbar", "crossbar",
        std::max(percent(use.of(KernelCount::request_bytes), ceilings.requests),
                 percent(use.of(KernelCount::response_bytes), ceilings.responses))},
       {"l2", "L2", percent(use.of(KernelCount::l2_bytes), ceilings.l2)},
+      {"atomics", "atomics", percent(static_cast<double>(use.busiest_slice), 1)},
       {"dram", "device memory",
        percent(use.of(KernelCount::dram_read) + use.of(KernelCount::dram_written), ceilings.dram)},
-  };
+  }};
 }
 
 double achieved_occupancy(const KernelUse& use, const KernelCeilings& ceilings, double cycles) {
@@ -150,28 +154,34 @@ double places_percent(const arch::SmLimits& limits, const arch::KernelShape& ker
   return part_percent(ctas * need[arch::Resource::warps], capacity[arch::Resource::warps]);
 }
 
-KernelLimit limit_of(const KernelUse& use, const KernelCeilings& ceilings, double cycles, double places) {
-  std::vector<ResourceUse> resources = resource_use(use, ceilings, cycles);
-  std::stable_sort(resources.begin(), resources.end(),
-                   [](const ResourceUse& a, const ResourceUse& b) { return a.percent > b.percent; });
-  KernelLimit limit;
-  std::size_t next = 0;
+KernelLimit limit_of(const KernelUse& use, const KernelCeilings& ceilings, double cycles, double places,
+                     const MachineUse& machine, bool timed) {
+  const std::array<ResourceUse, kUsedResources> own = resource_use(use, ceilings, cycles);
+  std::array<std::size_t, kUsedResources> order{};
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&own](std::size_t a, std::size_t b) { return own[a].percent > own[b].percent; });
+  const ResourceUse& most = own[order.front()];
+  const double together = machine.resources[order.front()];
   const double held = part_percent(achieved_occupancy(use, ceilings, cycles), places);
-  if (resources.front().percent >= kLimitPercent) {
-    limit.title = resources.front().title;
-    limit.percent = resources.front().percent;
-    next = 1;
-  } else if (held >= 0 && held < kLimitPercent) {
-    limit.title = "launch and grid";
-    limit.percent = held;
-  } else if (resources.front().percent <= 0) {
-    limit.title = "its own duration";  // that it was given, whatever the machine does
-    limit.percent = held;
-  } else {
-    limit.title = "latency";
-    limit.percent = resources.front().percent;
+  KernelLimit limit{most.title, most.percent, {}};
+  const bool full = most.percent >= kLimitPercent;
+  const bool shared = !full && most.percent > 0 && together >= kLimitPercent;
+  if (shared) {
+    limit.title += ", with other kernels";
+    limit.percent = together;
+  } else if (!full) {
+    if (held >= 0 && held < kLimitPercent) {
+      const bool taken = part_percent(machine.occupancy, places) >= kLimitPercent;
+      limit.title = taken ? "other kernels" : "launch and grid";
+      limit.percent = taken ? machine.occupancy : held;
+    } else {
+      limit.title = timed ? "its own duration" : "latency";
+      limit.percent = timed ? held : most.percent;
+    }
   }
-  for (std::size_t i = next; i < next + 2; ++i) limit.next.push_back(resources[i]);
+  const std::size_t next = full || shared ? 1 : 0;
+  for (std::size_t i = next; i < next + 2; ++i) limit.next.push_back(own[order[i]]);
   return limit;
 }
 
@@ -183,27 +193,27 @@ KernelUses::KernelUses(const RunOutcome& outcome, std::size_t gpu) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const KernelAccount::Row& row = rows[i];
     if (i == KernelAccount::kNobody) {
-      rest_.add(row.counts, row.stalls);
+      rest_.add(row);
     } else if (!row.name.empty()) {
-      by_name_[row.name].add(row.counts, row.stalls);
+      by_name_[row.name].add(row);
     } else if (of_program(row.operation)) {
-      tasks_[row.operation].add(row.counts, row.stalls);
+      tasks_[row.operation].add(row);
     } else {
-      operations_[job.operation_of(row.operation)].add(row.counts, row.stalls);
+      operations_[job.operation_of(row.operation)].add(row);
     }
   }
   const auto is_listed = [&job](std::size_t operation) {
     return operation < job.results.size() && job.results[operation].done;
   };
   for (auto at = operations_.begin(); at != operations_.end();) {
-    if (!is_listed(at->first)) rest_.add(at->second.counts, at->second.stalls);
+    if (!is_listed(at->first)) rest_.add(at->second);
     at = is_listed(at->first) ? std::next(at) : operations_.erase(at);
   }
   std::set<std::uint32_t> listed;
   for (const LaunchedKernels::Task& task : job.observation->launched.tasks()) listed.insert(task.task);
   for (auto at = tasks_.begin(); at != tasks_.end();) {
     const bool stays = listed.count(at->first) > 0;
-    if (!stays) rest_.add(at->second.counts, at->second.stalls);
+    if (!stays) rest_.add(at->second);
     at = stays ? std::next(at) : tasks_.erase(at);
   }
 }
@@ -260,19 +270,78 @@ struct NamedUse {
   std::size_t launches = 0;
   double ns = 0;       // sum of their durations
   double places = -1;  // percent of an SM's warps; negative: nobody knows
+  bool timed = false;  // its CTAs run for a given time
   KernelUse use;
+  MachineUse machine;
 };
 
+// A launch whose use is known, and when it ran, in ns.
+struct UsedTime {
+  std::size_t row = 0;
+  double start = 0;
+  double end = 0;
+  const KernelUse* use = nullptr;
+};
+
+// What all launches used while those of each row ran: each as much at any time as on its mean.
+void find_machine_use(const std::vector<UsedTime>& launches, const KernelCeilings& ceilings,
+                      std::vector<NamedUse>& rows) {
+  using Load = std::array<double, kUsedResources + 1>;  // percent; the last is the occupancy
+  std::map<double, Load> changes;
+  for (const UsedTime& launch : launches) {
+    const double cycles = (launch.end - launch.start) * ceilings.clock;
+    if (cycles <= 0) continue;
+    const auto own = resource_use(*launch.use, ceilings, cycles);
+    Load& begin = changes[launch.start];
+    Load& end = changes[launch.end];
+    for (std::size_t i = 0; i <= kUsedResources; ++i) {
+      const double load = i < kUsedResources ? own[i].percent : achieved_occupancy(*launch.use, ceilings, cycles);
+      begin[i] += load;
+      end[i] -= load;
+    }
+  }
+  // From rates to their integrals.
+  Load rate{};
+  Load sum{};
+  double last = 0;
+  for (auto& [when, load] : changes) {
+    for (std::size_t i = 0; i <= kUsedResources; ++i) {
+      sum[i] += rate[i] * (when - last);
+      rate[i] += load[i];
+    }
+    load = sum;
+    last = when;
+  }
+  std::vector<Load> used(rows.size());
+  std::vector<double> ran(rows.size());
+  for (const UsedTime& launch : launches) {
+    if (launch.end <= launch.start) continue;
+    const Load& begin = changes.at(launch.start);
+    const Load& end = changes.at(launch.end);
+    ran[launch.row] += launch.end - launch.start;
+    for (std::size_t i = 0; i <= kUsedResources; ++i) used[launch.row][i] += end[i] - begin[i];
+  }
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    if (ran[k] <= 0) continue;
+    for (std::size_t i = 0; i < kUsedResources; ++i) rows[k].machine.resources[i] = used[k][i] / ran[k];
+    rows[k].machine.occupancy = used[k][kUsedResources] / ran[k];
+  }
+}
+
+bool runs_for_a_time(const arch::KernelRecord& kernel) { return kernel.program == nullptr && kernel.demand == nullptr; }
+
 // The longest first.
-std::vector<NamedUse> uses_by_name(const RunOutcome& outcome, std::size_t gpu, const KernelUses& uses) {
+std::vector<NamedUse> uses_by_name(const RunOutcome& outcome, std::size_t gpu, const KernelUses& uses,
+                                   const KernelCeilings& ceilings) {
   const replay::JobResult& job = outcome.result.jobs[gpu];
   const workload::Workload& workload = *outcome.workloads[gpu];
   const arch::SmLimits& limits = outcome.machines->gpus[gpu].params.sm.limits;
   std::vector<NamedUse> rows;
+  std::vector<UsedTime> launches;
   std::unordered_map<std::string, std::size_t> places;  // looked up only
   const auto row_of = [&](const std::string& name) -> NamedUse& {
     const auto [place, fresh] = places.emplace(name, rows.size());
-    if (fresh) rows.push_back({name, 0, 0, -1, {}});
+    if (fresh) rows.push_back({name, 0, 0, -1, false, {}, {}});
     return rows[place->second];
   };
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
@@ -282,7 +351,11 @@ std::vector<NamedUse> uses_by_name(const RunOutcome& outcome, std::size_t gpu, c
     if (row.places < 0) row.places = places_percent(limits, workload.ops[i].kernel);
     ++row.launches;
     row.ns += result.end - result.start;
-    if (const KernelUse* use = uses.of_operation(i)) row.use.add(use->counts, use->stalls);
+    row.timed = runs_for_a_time(workload.ops[i].kernel);
+    const KernelUse* use = uses.of_operation(i);
+    if (use == nullptr) continue;
+    row.use.add(*use);
+    launches.push_back({places.at(row.name), result.start, result.end, use});
   }
   std::unordered_map<std::string, const arch::KernelRecord*> launched;  // looked up only
   for (const workload::LaunchedKernel& kernel : workload.launched) launched.emplace(kernel.kernel.name, &kernel.kernel);
@@ -291,14 +364,19 @@ std::vector<NamedUse> uses_by_name(const RunOutcome& outcome, std::size_t gpu, c
     NamedUse& row = row_of(key.name);
     const auto kernel = launched.find(row.name);
     if (row.places < 0 && kernel != launched.end()) row.places = places_percent(limits, *kernel->second);
+    row.timed = kernel != launched.end() && runs_for_a_time(*kernel->second);
     row.launches += sum.started;
     row.ns += static_cast<double>(sum.ran) * job.cycle_ns;
   }
   for (const LaunchedKernels::Task& task : job.observation->launched.tasks()) {
     const KernelUse* use = uses.of_task(task.task);
-    if (use != nullptr && task.start > 0) row_of(task.key->name).use.add(use->counts, use->stalls);
+    if (use == nullptr || task.start == 0) continue;
+    row_of(task.key->name).use.add(*use);
+    const auto ns_of = [&job](std::uint64_t cycle) { return static_cast<double>(cycle) * job.cycle_ns - job.lead_ns; };
+    launches.push_back({places.at(task.key->name), ns_of(task.start), ns_of(task.end), use});
   }
-  for (const auto& [name, use] : uses.by_name()) row_of(name).use.add(use.counts, use.stalls);
+  for (const auto& [name, use] : uses.by_name()) row_of(name).use.add(use);
+  find_machine_use(launches, ceilings, rows);
   std::stable_sort(rows.begin(), rows.end(), [](const NamedUse& a, const NamedUse& b) { return a.ns > b.ns; });
   return rows;
 }
@@ -323,7 +401,7 @@ json stalls_json(const KernelAccount::Stalls& stalls, double all) {
 json row_json(const NamedUse& row, const KernelCeilings& ceilings) {
   const double cycles = row.ns * ceilings.clock;
   const KernelUse& use = row.use;
-  const KernelLimit limit = limit_of(use, ceilings, cycles, row.places);
+  const KernelLimit limit = limit_of(use, ceilings, cycles, row.places, row.machine, row.timed);
   const auto known = [](double percent) { return percent < 0 ? json() : json(hundredth(percent)); };
   json resources = json::object();
   for (const ResourceUse& one : resource_use(use, ceilings, cycles)) resources[one.key] = hundredth(one.percent);
@@ -335,7 +413,7 @@ json row_json(const NamedUse& row, const KernelCeilings& ceilings) {
           {"launches", row.launches},
           {"us", row.ns / 1e3},
           {"instructions", use.of(KernelCount::instructions)},
-          {"operations", use.of(KernelCount::tensor_operations)},
+          {"operations", use.of(KernelCount::tensor_cycles) * ceilings.tensor / ceilings.partitions},
           {"l1_bytes", arch::kSectorBytes * (use.of(KernelCount::l1_hits) + use.of(KernelCount::l1_misses))},
           {"l1_hit_percent", known(use.l1_hit_percent())},
           {"l2_bytes", use.of(KernelCount::l2_bytes)},
@@ -377,7 +455,7 @@ json kernel_use_of(const RunOutcome& outcome, std::size_t gpu) {
   const KernelUses uses(outcome, gpu);
   if (!uses.counted()) return nullptr;
   const KernelCeilings ceilings(outcome.machines->gpus[gpu].params);
-  const std::vector<NamedUse> named = uses_by_name(outcome, gpu, uses);
+  const std::vector<NamedUse> named = uses_by_name(outcome, gpu, uses, ceilings);
   json rows = json::array();
   for (std::size_t i = 0; i < std::min(named.size(), kUseRows); ++i) {
     if (named[i].ns > 0) rows.push_back(row_json(named[i], ceilings));

@@ -20,8 +20,15 @@ namespace heddle::cli {
 struct KernelUse {
   std::array<std::uint64_t, kKernelCounts> counts{};
   KernelAccount::Stalls stalls{};
+  std::uint64_t busiest_slice = 0;  // of atomic_cycles of each launch, those of the slice with most
 
-  void add(const std::array<std::uint64_t, kKernelCounts>& more, const KernelAccount::Stalls& more_stalls);
+  // Of a KernelUse or of a KernelAccount::Row.
+  template <class More>
+  void add(const More& more) {
+    for (std::size_t i = 0; i < kKernelCounts; ++i) counts[i] += more.counts[i];
+    for (std::size_t i = 0; i < kWarpStalls; ++i) stalls[i] += more.stalls[i];
+    busiest_slice += more.busiest_slice;
+  }
   double of(KernelCount count) const { return static_cast<double>(counts[static_cast<std::size_t>(count)]); }
   // In percent; negative of nothing.
   double l1_hit_percent() const;
@@ -36,6 +43,7 @@ struct KernelCeilings {
   double clock = 0;         // GHz
   double instructions = 0;  // of warps
   double warps = 0;         // that can be resident
+  double partitions = 0;    // of SMs: each has a tensor core and a unit of each kind
   double tensor = 0;        // operations of f16
   double l1 = 0;            // bytes
   double l2 = 0;
@@ -50,24 +58,37 @@ struct ResourceUse {
   const char* title = "";
   double percent = 0;
 };
-// In the order of the table; the resident warps are none of them.
-std::vector<ResourceUse> resource_use(const KernelUse& use, const KernelCeilings& ceilings, double cycles);
+// In the order of the table; the resident warps are none of them. Units, tensor cores and shared memory by the time for
+// which they are taken, whatever the type of the operands; atomics by the slice of the L2 that has most of them, as
+// those of one line have no other.
+constexpr std::size_t kUsedResources = 12;
+std::array<ResourceUse, kUsedResources> resource_use(const KernelUse& use, const KernelCeilings& ceilings,
+                                                     double cycles);
 // Resident warps over time, in percent of what the SMs hold.
 double achieved_occupancy(const KernelUse& use, const KernelCeilings& ceilings, double cycles);
 
 // From here on, in percent, the busiest resource is what limits a kernel.
 constexpr double kLimitPercent = 60;
 
-// What limits a kernel, and by how much: the resource with most use, if that is kLimitPercent or more; else "launch and
-// grid", if its CTAs held less than that of the places that they could have; else "latency", with what the busiest
-// resource has, or, of CTAs that run for a given time and use nothing that is counted, "its own duration".
+// What all kernels together used of the machine while one ran, it included, in percent.
+struct MachineUse {
+  std::array<double, kUsedResources> resources{};
+  double occupancy = 0;
+};
+
+// What limits a kernel, and by how much: the resource that it uses most, if that is kLimitPercent or more, or
+// if all kernels that ran meanwhile together use so much of it: "L2, with other kernels". Else, if its CTAs held less
+// than that of the places that they could have: "other kernels", if all together held more than that, or "launch and
+// grid". Else "its own duration", of CTAs that run for a given time, or "latency", with what its busiest resource has.
 struct KernelLimit {
   std::string title;
   double percent = 0;
   std::vector<ResourceUse> next;  // the two that come behind it
 };
 // `places`: percent of the warps of an SM that its CTAs can hold.
-KernelLimit limit_of(const KernelUse& use, const KernelCeilings& ceilings, double cycles, double places);
+// `timed`: its CTAs run for a given time.
+KernelLimit limit_of(const KernelUse& use, const KernelCeilings& ceilings, double cycles, double places,
+                     const MachineUse& machine, bool timed);
 // Of an SM without anything else, whatever the grid.
 double places_percent(const arch::SmLimits& limits, const arch::KernelShape& kernel);
 

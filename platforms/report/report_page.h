@@ -51,15 +51,16 @@ namespace heddle::report {
 //     kernel_use      {threshold_percent, rows: [{name, launches, us, instructions, operations, l1_bytes,
 //     l1_hit_percent,
 //                     l2_bytes, l2_hit_percent, dram_bytes, occupancy_percent,
-//                     use: {issue, tensor, l1, crossbar, l2, dram}, limit: {label, percent, next: [{label, percent}]},
+//                     use: {issue, tensor, fp32, fp64, int32, sfu, shared, l1, crossbar, l2, atomics,
+//                     dram}, limit: {label, percent, next: [{label, percent}]},
 //                     stalls: [{reason, what, warp_cycles, share_percent}]}], left_out,
 //                     nobody: {l2_bytes, dram_read_bytes, dram_written_bytes},
 //                     ceilings: {instructions_per_us, operations_per_us, l2_gb_per_s, dram_gb_per_s},
 //                     programs: [{kernel, warp_cycles, lines: [{step, instruction, warp_cycles, share_percent,
 //                     reasons: as stalls}], left_out}]}
-//                     by name, the longest first; us: sum of the launches' durations; operations: of matrix multiplies;
-//                     use: percent of what the machine could do in that time; left_out: kernels, and steps of a
-//                     program, that are not listed
+//                     by name, the longest first; us: sum of the launches' durations; operations: of matrix multiplies,
+//                     as many of f16 as take the tensor cores as long; use: percent of what the machine could do in
+//                     that time; left_out: kernels, and steps of a program, that are not listed
 //     memory          {us, levels: [{name, what, bytes, gb_per_s, peak_gb_per_s, share_percent, hit_percent}],
 //                     counts: [{label, count, note}], instructions: [{label, count}],
 //                     warp_time: [{label, cycles, share_percent}]}

@@ -121,6 +121,7 @@ void compare_kernels(const std::vector<RunResults>& runs, RunDifference& result)
   std::map<Key, DifferenceRow> times;
   std::map<Key, DifferenceRow> counts;
   std::map<Key, std::map<std::string, DifferenceRow>> used;
+  std::map<std::string, std::set<std::size_t>> having;  // runs, by column: earlier versions had fewer
   std::set<std::string> gpus;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (const KernelSum& kernel : runs[i].kernels()) {
@@ -130,6 +131,7 @@ void compare_kernels(const std::vector<RunResults>& runs, RunDifference& result)
       times[key].values[i] = kernel.total_us;
       counts[key].values[i] = static_cast<double>(kernel.us.size());
       for (const auto& [column, value] : kernel.used) {
+        having[column].insert(i);
         DifferenceRow& row = used[key][column];
         row.values.resize(runs.size());
         row.values[i] = value;
@@ -153,6 +155,7 @@ void compare_kernels(const std::vector<RunResults>& runs, RunDifference& result)
     result.kernels.push_back(times[key]);
     result.launches.push_back(counts[key]);
     for (auto& [column, row] : used[key]) {
+      if (having[column].size() < runs.size()) continue;
       const auto& first = row.values.front();
       if (std::all_of(row.values.begin(), row.values.end(), [&first](const auto& value) { return value == first; }))
         continue;

@@ -56,10 +56,12 @@ void flatten(const YAML::Node& node, const std::string& path, std::map<std::stri
 }
 
 // Columns of what kernels use, which can be summed (docs/statistics.md).
-constexpr std::array<const char*, 13> kUsed{
-    "instructions",        "warp_cycles",     "l1_hit_sectors",    "l1_miss_sectors", "tensor_cycles",
-    "tensor_operations",   "l2_requests",     "l2_hits",           "l2_bytes",        "xbar_request_bytes",
-    "xbar_response_bytes", "dram_read_bytes", "dram_written_bytes"};
+constexpr std::array<const char*, 19> kUsed{
+    "instructions",       "warp_cycles",        "l1_hit_sectors",      "l1_miss_sectors",
+    "tensor_cycles",      "tensor_operations",  "l2_requests",         "l2_hits",
+    "l2_bytes",           "xbar_request_bytes", "xbar_response_bytes", "dram_read_bytes",
+    "dram_written_bytes", "fp32_cycles",        "fp64_cycles",         "int32_cycles",
+    "sfu_cycles",         "shared_cycles",      "atomic_cycles"};
 
 double number_of(const import::CsvReader& reader, const std::string& field) {
   char* end = nullptr;

@@ -60,6 +60,50 @@ TEST_CASE("beyond the rows of operations there is one of each kernel", "[arch][C
   CHECK(all_of(account, KernelCount::instructions) == kAll * (kAll - 1) / 2);
 }
 
+TEST_CASE("kernels of one name with different programs have rows of their own", "[arch][CWD-48]") {
+  Labels labels("operation");
+  for (const std::uint32_t operation : {1, 2, 3, 4}) labels.set(operation, "k (operation 1, stream a)");
+  KernelAccount account(labels, 1);
+  (void)account.row_of(1, 3);
+  const std::uint32_t one = account.row_of(2, 3);
+  const std::uint32_t other = account.row_of(3, 5);
+  CHECK(one != other);
+  CHECK(account.row_of(4, 3) == one);
+  account.stall(one, WarpStall::memory, 0, 7);
+  account.stall(other, WarpStall::memory, 0, 9);
+  REQUIRE(account.lines().size() == 6);
+  CHECK(account.lines()[3].at(0)[static_cast<std::size_t>(WarpStall::memory)] == 7);
+  CHECK(account.lines()[5].at(0)[static_cast<std::size_t>(WarpStall::memory)] == 9);
+}
+
+TEST_CASE("a program has the name of the kernel that came first, also when that has ended", "[arch][CWD-48]") {
+  Labels labels("operation");
+  labels.set(1, "first #1");
+  KernelAccount account(labels);
+  (void)account.row_of(1, 2);
+  labels.forget(1);
+  labels.set(2, "second #2");
+  (void)account.row_of(2, 2);
+  CHECK(account.kernel_with(2) == "first");
+  CHECK(account.kernel_with(0).empty());
+  CHECK(account.kernel_with(9).empty());
+}
+
+TEST_CASE("atomics limit by the slice that has most of them", "[arch][CWD-48]") {
+  Labels labels("operation");
+  KernelAccount account(labels);
+  const std::uint32_t row = account.row_of(1);
+  account.atomics(row, 2, 8);
+  account.atomics(row, 0, 5);
+  account.atomics(row, 2, 1);
+  CHECK(account.rows()[row].of(KernelCount::atomic_cycles) == 14);
+  CHECK(account.rows()[row].busiest_slice == 9);
+  account.clear();
+  CHECK(account.rows()[row].busiest_slice == 0);
+  account.atomics(row, 0, 3);
+  CHECK(account.rows()[row].busiest_slice == 3);
+}
+
 TEST_CASE("the name of a kernel is what stands in front of the rest of a label", "[arch][CWD-48]") {
   CHECK(kernel_of_label("gemm (operation 3, stream a)") == "gemm");
   CHECK(kernel_of_label("kernel (queue 1, packet 77)") == "kernel");

@@ -64,6 +64,22 @@ TEST_CASE("limits say what, how much and in which direction", "[sweep][CMP-01]")
   CHECK_THROWS_WITH(sweep::read_thresholds(file), Catch::Contains("limits:4: "));
 }
 
+TEST_CASE("what kernels used is compared in columns that all runs have", "[sweep][CMP-01]") {
+  const TempDir folder;
+  std::vector<RunResults> runs;
+  const auto add = [&](const std::string& name, const std::string& heads, const std::string& values) {
+    const std::string path = results_in(folder, name, {{"sim.time", 100}});
+    folder.write(name + "/kernels.csv",
+                 "gpu,kind,name,duration_ns" + heads + "\ngpu0,kernel,gemm,1000" + values + "\n");
+    runs.emplace_back(path);
+  };
+  add("new", ",instructions,l2_bytes,sfu_cycles", ",10,64,5");
+  add("old", ",instructions,l2_bytes", ",12,64");
+  const RunDifference difference = sweep::difference_of(runs, {});
+  REQUIRE(difference.used.size() == 1);
+  CHECK(difference.used[0].name == "gemm: instructions");
+}
+
 TEST_CASE("what is beyond its limit is found, and nothing else", "[sweep][CMP-01]") {
   const Lab lab;
   CHECK(lab.holds("sim.time>3%"));

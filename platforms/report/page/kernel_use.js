@@ -1,7 +1,7 @@
 // What each kernel used of the machine, what limits it, and where its warps waited.
 (() => {
   const { h } = heddle;
-  const resources = [["issue", "Issue"], ["tensor", "Tensor"], ["l1", "L1"], ["crossbar", "Crossbar"], ["l2", "L2"], ["dram", "DRAM"]];
+  const resources = [["issue", "Issue"], ["tensor", "Tensor"], ["fp32", "fp32"], ["fp64", "fp64"], ["int32", "int32"], ["sfu", "SFU"], ["shared", "Shared"], ["l1", "L1"], ["crossbar", "Crossbar"], ["l2", "L2"], ["atomics", "Atomics"], ["dram", "DRAM"]];
   const title = (text) => ({ display: true, text, color: heddle.colour("muted"), font: { size: 12 } });
   const scaled = (value, units) => {
     let i = 0;
@@ -12,7 +12,7 @@
 
   // What stands over time, and over which bytes.
   const works = [
-    { key: "operations", ceiling: "operations_per_us", label: "Tensor operations", unit: "FLOP" },
+    { key: "operations", ceiling: "operations_per_us", label: "Tensor operations as of f16", unit: "FLOP" },
     { key: "instructions", ceiling: "instructions_per_us", label: "Warp instructions", unit: "instr." },
   ];
   const levels = [
@@ -106,7 +106,7 @@
       h("td", { class: "number" }, heddle.time(row.us)), h("td", { class: "strong" }, limited(row.limit)),
       h("td", { class: "muted" }, heddle.list(row.limit.next).map(limited).join(", ")),
       resources.map(([key]) => used((row.use || {})[key])), used(row.occupancy_percent), used(row.l1_hit_percent), used(row.l2_hit_percent))),
-    [1, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    [1, ...Array.from({ length: resources.length + 3 }, (_, i) => 4 + i)]);
 
   const reasons = (list) => heddle.list(list).slice(0, 3).map((one) => `${one.reason.replace("_", " ")} ${heddle.percent(one.share_percent)}`).join(", ");
 

@@ -205,8 +205,8 @@
     if (!counted) return;
     card(parent, { id: `${key}-limits`, title: "What limits each kernel", navText, wide: true,
       lead: "What a kernel used of each resource while it ran, of what it could have used then. From "
-        + `${heddle.number(data.threshold_percent)} % on, the busiest resource limits it. Below, it is launch and grid if its CTAs held less than that of the `
-        + "places that they could have, and else latency: warps wait for what takes its time, and nothing is full." }, (box) => {
+        + `${heddle.number(data.threshold_percent)} % on, the busiest resource limits it, or the one that it uses most if all kernels together fill that. Below, it is launch and grid if its `
+        + "CTAs held less than that of the places that they could have and nobody else did, and else latency: warps wait for what takes its time, and nothing is full." }, (box) => {
       box.append(heddle.limitTable(data, shortNames, table));
       if (data.left_out > 0) box.append(h("p", { class: "after" }, `${heddle.count(data.left_out, "more kernel")} by name: kernels.csv has all launches.`));
       box.append(heddle.nobodysBytes(data.nobody));
@@ -215,7 +215,7 @@
     if (drawable)
       card(parent, { id: `${key}-roofline`, title: "Roofline", wide: true,
         lead: "One mark per kernel, larger the more time its launches take; both axes are logarithmic. Nothing can lie above the line: on its slope bytes "
-          + "limit, on the flat part work." }, (box) => heddle.roofline(box, data, { shortNames, colourOf, holder }));
+          + "limit, on the flat part work. Tensor operations count as if of f16: those of another type as many as take the tensor cores as long." }, (box) => heddle.roofline(box, data, { shortNames, colourOf, holder }));
     if (heddle.list(data.programs).length)
       card(parent, { id: `${key}-stalls`, title: "Where warps waited", wide: true,
         lead: "The steps of programs at which warps waited most, those of the programs first that waited longest; stalls.csv has all." }, (box) =>
