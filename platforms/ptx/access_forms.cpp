@@ -191,6 +191,12 @@ void check_source_width(OperandResolver& in, const Operand& operand, Type type) 
   }
 }
 
+PlaneRef take_barrier(OperandResolver& in, const Operand& operand, AccessForm& form) {
+  const AddressValue address = in.address(operand);
+  if (address.symbol != nullptr || address.base != kNoPlane) form.barrier_offset = address.offset;
+  return address.base;
+}
+
 void resolve_store(OperandResolver& in) {
   Modifiers words(in.instruction.modifiers);
   const MemoryWords memory = take_memory_words(words);
@@ -214,7 +220,7 @@ void resolve_store(OperandResolver& in) {
   form.completes = async;
   form.elements = static_cast<std::uint8_t>(at_once);
   form.width = static_cast<std::uint8_t>(at_once * bytes);
-  const PlaneRef barrier = async ? in.address(in.operand(2)).base : kNoPlane;
+  const PlaneRef barrier = async ? take_barrier(in, in.operand(2), form) : kNoPlane;
   for (std::uint32_t first = 0; first < vector.elements; first += at_once) {
     std::vector<PlaneRef> sources;
     for (std::uint32_t i = 0; i < at_once; ++i) sources.push_back(in.any_source(*from[first + i], vector.type));
@@ -288,7 +294,7 @@ void resolve_atomic(OperandResolver& in, bool returns) {
   form.type = *type;
   form.completes = async;
   form.width = static_cast<std::uint8_t>(bytes_of(vector.type));
-  const PlaneRef barrier = async ? in.address(in.operand(at + 2)).base : kNoPlane;
+  const PlaneRef barrier = async ? take_barrier(in, in.operand(at + 2), form) : kNoPlane;
   std::vector<const Operand*> to;
   if (returns) to = in.elements(in.operand(0));
   if (returns) check_elements(in, in.operand(0), to.size(), vector);

@@ -105,7 +105,8 @@ LaneMask AccessWork::fill(const ResolvedInstruction& now, LaneMask lanes, Operat
   operation.atomic = form.atomic;
   operation.type = form.type;
   if (form.code == OpCode::async_copy) return copy(now, form, lanes, operation);
-  const LaneMask same = aim(form, now.r[2], lanes, operation);
+  LaneMask same = aim(form, now.r[2], lanes, operation);
+  if (form.completes) same = complete(now, form, same, operation);
   operation.lanes = same;
   if (now.action == Action::mbarrier) {
     mbarrier(now, form, same, operation);
@@ -144,10 +145,25 @@ void AccessWork::store(const ResolvedInstruction& now, const AccessForm& form, L
     bits::for_each(lanes,
                    [&](std::uint32_t lane) { operation.compare[lane] = work_.value(now.r[4], lane, form.width == 8); });
   }
-  if (form.completes) {
-    const std::uint32_t word = work_.plane(now.r[7])[bits::lowest(lanes)];
-    operation.barrier = offset_of_word(word);
+}
+
+// The lanes whose mbarrier has the same offset as the first lane's. Bytes count at mbarriers on the way through the
+// cluster's network, and it is the way to the lane's own CTA as well.
+LaneMask AccessWork::complete(const ResolvedInstruction& now, const AccessForm& form, LaneMask lanes,
+                              Operation& operation) {
+  const auto barrier = [&](std::uint32_t lane) {
+    return offset_of_word(work_.plane(now.r[7])[lane] + static_cast<std::uint32_t>(form.barrier_offset));
+  };
+  operation.barrier = barrier(bits::lowest(lanes));
+  LaneMask same = 0;
+  bits::for_each(lanes, [&](std::uint32_t lane) { same |= LaneMask{barrier(lane) == operation.barrier} << lane; });
+  if (operation.space == Space::shared) {
+    operation.space = Space::cluster;
+    bits::for_each(same, [&](std::uint32_t lane) {
+      operation.address[lane] = arch::dsmem_address(place_.rank, static_cast<std::uint32_t>(operation.address[lane]));
+    });
   }
+  return same;
 }
 
 // Bytes that are not copied become zero: lanes that copy nothing store.

@@ -28,6 +28,8 @@ class AccessWork {
   arch::LaneMask aim(const AccessForm& form, PlaneRef base, arch::LaneMask lanes, arch::Operation& operation);
   std::uint64_t address_of(PlaneRef base, bool wide, std::int64_t offset, Window window, std::uint32_t lane) const;
   void store(const ResolvedInstruction& now, const AccessForm& form, arch::LaneMask lanes, arch::Operation& operation);
+  arch::LaneMask complete(const ResolvedInstruction& now, const AccessForm& form, arch::LaneMask lanes,
+                          arch::Operation& operation);
   arch::LaneMask copy(const ResolvedInstruction& now, const AccessForm& form, arch::LaneMask lanes,
                       arch::Operation& operation);
   void mbarrier(const ResolvedInstruction& now, const AccessForm& form, arch::LaneMask lanes,

@@ -1,4 +1,6 @@
-// Sums of several words: with the carry of the word before. CC.CF is a mask of lanes; of subtractions it is the borrow.
+// Sums of several words: with the carry of the word before. CC.CF is a mask of lanes; of
+// subtractions it is the complement of the borrow, which is the carry of a + ~b + 1: code that nvcc makes reads it by
+// addc.
 #include "ptx/alu_forms.h"
 #include "ptx/alu_lanes.h"
 #include "ptx/alu_types.h"
@@ -18,12 +20,6 @@ Carried<T> sum(T a, T b, bool carry) {
   const T partial = static_cast<T>(a + b);
   const T total = static_cast<T>(partial + (carry ? 1 : 0));
   return {total, partial < a || total < partial};
-}
-template <class T>
-Carried<T> difference(T a, T b, bool borrow) {
-  const T partial = static_cast<T>(a - b);
-  const T total = static_cast<T>(partial - (borrow ? 1 : 0));
-  return {total, partial > a || total > partial};
 }
 
 enum class Operation : std::uint8_t { add, subtract, multiply_low, multiply_high };
@@ -45,7 +41,7 @@ void carried(AluOperands& operands) {
         result = sum<U>(a, b, in);
         break;
       case Operation::subtract:
-        result = difference<U>(a, b, in);
+        result = sum<U>(a, static_cast<U>(~b), !Reads || in);
         break;
       case Operation::multiply_low:
         result = sum<U>(low_product(a, b), read_lane<U>(s[2], lane), in);

@@ -47,7 +47,6 @@ PlaneRef CodeBuilder::dynamic_constant(std::uint64_t offset, std::uint32_t plane
 
 void CodeBuilder::at(const Instruction& instruction, std::string text) {
   current_.place = instruction.place;
-  current_.source = instruction.source;
   current_text_ = std::move(text);
 }
 
@@ -57,7 +56,6 @@ ResolvedInstruction& CodeBuilder::add(Action action) {
   made.action = action;
   made.guard = guard_;
   made.place = current_.place;
-  made.source = current_.source;
   return made;
 }
 

@@ -58,6 +58,20 @@ void LaneWork::put(PlaneRef ref, std::uint32_t lane, std::uint64_t value, std::u
   if (planes > 1) at[kWarpLanes + lane] = static_cast<std::uint32_t>(value >> 32);
 }
 
+// Lanes that name the same members work among themselves: with each of these groups.
+template <class Each>
+void LaneWork::each_group(const ResolvedInstruction& now, LaneMask lanes, Each each) const {
+  if (now.r[7] == kNoPlane) return each(lanes, lanes);
+  const std::uint32_t* masks = plane(now.r[7]);
+  while (lanes != 0) {
+    const LaneMask mask = masks[bits::lowest(lanes)];
+    LaneMask group = 0;
+    bits::for_each(lanes, [&](std::uint32_t lane) { group |= LaneMask{masks[lane] == mask} << lane; });
+    each(group & mask, group);
+    lanes &= ~group;
+  }
+}
+
 void LaneWork::run(const ResolvedInstruction& now, LaneMask lanes) {
   switch (now.action) {
     case Action::alu:
@@ -86,15 +100,15 @@ void LaneWork::run(const ResolvedInstruction& now, LaneMask lanes) {
       return shared_ranks(now, lanes);
     case Action::match_any:
     case Action::match_all:
-      return match(now, lanes);
+      return each_group(now, lanes, [&](LaneMask here, LaneMask group) { match(now, here, group); });
     case Action::shuffle:
       return shuffle(now, lanes);
     case Action::reduce:
-      return reduce(now, lanes);
+      return each_group(now, lanes, [&](LaneMask here, LaneMask group) { reduce(now, here, group); });
     case Action::matrix:
       return matrix(code_.matrices[now.target], lanes);
     default:
-      return votes(now, lanes);
+      return each_group(now, lanes, [&](LaneMask here, LaneMask group) { votes(now, here, group); });
   }
 }
 
@@ -310,13 +324,7 @@ void LaneWork::shared_ranks(const ResolvedInstruction& now, LaneMask lanes) {
   });
 }
 
-LaneMask LaneWork::members(const ResolvedInstruction& now, LaneMask lanes) const {
-  if (now.r[7] == kNoPlane || lanes == 0) return lanes;
-  return plane(now.r[7])[bits::lowest(lanes)] & lanes;
-}
-
-void LaneWork::votes(const ResolvedInstruction& now, LaneMask lanes) {
-  const LaneMask here = members(now, lanes);
+void LaneWork::votes(const ResolvedInstruction& now, LaneMask here, LaneMask lanes) {
   LaneMask set = 0;
   if (now.action == Action::vote || now.action == Action::ballot) {
     set = (now.p_in[0].any() ? predicate(now.p_in[0]) : now.number != 0 ? kEveryLane : 0) & here;
@@ -347,8 +355,7 @@ void LaneWork::votes(const ResolvedInstruction& now, LaneMask lanes) {
   bits::for_each(lanes, [&](std::uint32_t lane) { put(now.r[0], lane, value, 1); });
 }
 
-void LaneWork::match(const ResolvedInstruction& now, LaneMask lanes) {
-  const LaneMask here = members(now, lanes);
+void LaneWork::match(const ResolvedInstruction& now, LaneMask here, LaneMask lanes) {
   const bool wide = now.bytes == 8;
   std::array<std::uint32_t, kWarpLanes> result{};
   bits::for_each(here, [&](std::uint32_t lane) {
@@ -408,8 +415,7 @@ void LaneWork::shuffle(const ResolvedInstruction& now, LaneMask lanes) {
   set_predicate(now.p_out[0], inside, lanes);
 }
 
-void LaneWork::reduce(const ResolvedInstruction& now, LaneMask lanes) {
-  const LaneMask here = members(now, lanes);
+void LaneWork::reduce(const ResolvedInstruction& now, LaneMask here, LaneMask lanes) {
   if (here == 0) return;
   const std::uint32_t* a = plane(now.r[2]);
   std::uint32_t value = a[bits::lowest(here)];

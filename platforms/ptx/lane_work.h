@@ -48,14 +48,16 @@ class LaneWork {
   void set_place(const ResolvedInstruction& now, arch::LaneMask lanes);
   void windows(const ResolvedInstruction& now, arch::LaneMask lanes);
   void shared_ranks(const ResolvedInstruction& now, arch::LaneMask lanes);
-  void votes(const ResolvedInstruction& now, arch::LaneMask lanes);
-  void match(const ResolvedInstruction& now, arch::LaneMask lanes);
+  // `here`: those of the lanes that are members.
+  void votes(const ResolvedInstruction& now, arch::LaneMask here, arch::LaneMask lanes);
+  void match(const ResolvedInstruction& now, arch::LaneMask here, arch::LaneMask lanes);
   void shuffle(const ResolvedInstruction& now, arch::LaneMask lanes);
-  void reduce(const ResolvedInstruction& now, arch::LaneMask lanes);
+  void reduce(const ResolvedInstruction& now, arch::LaneMask here, arch::LaneMask lanes);
   void matrix(const MatrixWork& work, arch::LaneMask lanes);
   std::uint64_t number(PlaceNumber which, std::uint32_t lane) const;
   // Of the lanes that an instruction names, those that take part in it.
-  arch::LaneMask members(const ResolvedInstruction& now, arch::LaneMask lanes) const;
+  template <class Each>
+  void each_group(const ResolvedInstruction& now, arch::LaneMask lanes, Each each) const;
   bool in_window(Window window, std::uint64_t address) const;
   void put(PlaneRef ref, std::uint32_t lane, std::uint64_t value, std::uint32_t planes);
 

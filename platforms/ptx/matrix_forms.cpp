@@ -92,6 +92,7 @@ void resolve_load_matrix(OperandResolver& in) {
   load.r[0] = rows;
   load.r[2] = address.base;
   load.unit = arch::Unit::memory;
+  load.collects = true;
   load.target = in.builder.add(rows_access(OpCode::load, address, matrices));
   const std::uint32_t index = in.builder.add(std::move(work));
   in.builder.add_free(Action::matrix).target = index;
@@ -111,6 +112,7 @@ void resolve_store_matrix(OperandResolver& in) {
   store.r[2] = address.base;
   store.r[3] = rows;
   store.unit = arch::Unit::memory;
+  store.collects = true;
   store.target = in.builder.add(rows_access(OpCode::store, address, matrices));
 }
 

@@ -137,7 +137,8 @@ struct AccessForm {
   arch::Scope scope = arch::Scope::gpu;
   arch::AtomicKind atomic = arch::AtomicKind::add;
   arch::ValueType type = arch::ValueType::u32;
-  bool completes = false;
+  bool completes = false;                    // bytes count at the mbarrier at r[7]
+  std::int64_t barrier_offset = 0;           // bytes, added to r[7]
   bool zero_fill = false;                    // async_copy: r[4] is the number of bytes, the others are zero
   arch::LaneMask only = ~arch::LaneMask{0};  // lanes that have an address
   bool read = false;                         // bulk_wait
@@ -224,7 +225,6 @@ struct ResolvedInstruction {
   std::uint64_t number = 0;
   arch::OperationNeeds needs;  // of it, and of free instructions before it that begin here
   TextPlace place;
-  SourcePlace source;
 };
 constexpr std::size_t kFirstSource = 2;  // r[0], r[1]: destinations
 
@@ -232,7 +232,7 @@ struct PtxCode {
   std::string module;  // for messages
   std::string entry;
   std::vector<ResolvedInstruction> instructions;
-  std::vector<std::string> texts;  // what to call them: "ld.global.f32 (add.ptx, line 31)"
+  std::vector<std::string> texts;  // what to call them: "ld.global.f32 (add.ptx, line 31; add.cu, line 7)"
   std::vector<AccessForm> accesses;
   std::vector<BulkForm> bulk;
   std::vector<MatrixWork> matrices;

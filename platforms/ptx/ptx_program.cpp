@@ -118,13 +118,11 @@ void PtxProgram::issue(const WarpPlace& place, WarpState& state, Operation& oper
       return advance(state);
     case Action::barrier:
       if (lanes != 0) barrier(work, *now, lanes, operation);
-      WarpPaths(code_, state).release(Action::barrier, ~LaneMask{0});
+      WarpPaths(code_, state).release(Action::barrier, 1);
       return advance(state);
-    case Action::warp_sync: {
-      const LaneMask members = now->r[7] == kNoPlane || lanes == 0 ? lanes : work.plane(now->r[7])[bits::lowest(lanes)];
-      WarpPaths(code_, state).release(Action::warp_sync, members);
+    case Action::warp_sync:
+      WarpPaths(code_, state).release(Action::warp_sync, lanes);
       return advance(state);
-    }
     case Action::sleep:
       ++state.pc;
       if (state.scalars[kOthersScalar] != 0) {

@@ -12,8 +12,21 @@
 namespace heddle::ptx {
 namespace {
 
-constexpr std::size_t kMostInstructions = 500'000;  // of an entry with all that it calls
-constexpr std::uint32_t kDynamicAlignment = 16;     // bytes
+constexpr std::size_t kMostInstructions = 500'000;    // of an entry with all that it calls
+constexpr std::uint64_t kMostStatements = 1'000'000;  // of an entry with all that it calls, declarations and labels too
+constexpr std::uint32_t kDynamicAlignment = 16;       // bytes
+// Bytes that a CTA can name of its shared memory (ptx_code.h), and local memory of a thread: CUDA C++ Programming
+// Guide, "Technical Specifications per Compute Capability".
+constexpr std::uint64_t kMostShared = arch::kDsmemOffsets;
+constexpr std::uint64_t kMostLocal = std::uint64_t{512} << 10;
+
+std::uint64_t statements_of(const Block& block) {
+  std::uint64_t count = block.statements.size();
+  for (const auto& statement : block.statements) {
+    if (const auto* inner = std::get_if<Block>(&statement)) count += statements_of(*inner);
+  }
+  return count;
+}
 
 void collect_names(const Operand& operand, std::set<std::string>& names) {
   const auto each = [&](const std::vector<Operand>& operands) {
@@ -79,7 +92,7 @@ class Resolver {
     if (builder_.hidden_bytes() > 0) shared_ = hidden + builder_.hidden_bytes();
     const auto dynamic = static_cast<std::uint32_t>(aligned_up(shared_, kDynamicAlignment));
     result.shared_bytes = has_dynamic_ ? dynamic : static_cast<std::uint32_t>(shared_);
-    result.local_bytes = static_cast<std::uint32_t>(aligned_up(local_, 16));
+    result.local_bytes = static_cast<std::uint32_t>(aligned_up(most_local_, 16));
     result.code = builder_.finish(hidden, dynamic);
     return result;
   }
@@ -123,6 +136,19 @@ class Resolver {
     }
   }
 
+  // Where the variable lies behind `used` bytes, of which it takes its own.
+  std::uint64_t lay(const Variable& variable, const char* memory, std::uint64_t most, std::uint64_t& used) const {
+    const std::uint64_t at = aligned_up(used, std::max(1U, variable.alignment()));
+    if (at > most || variable.bytes() > most - at) {
+      builder_.fail(variable.place,
+                    fmt::format("{}: {} bytes behind {} others, and {} has {}", variable.name, variable.bytes(), at,
+                                memory, most),
+                    "make it smaller, or keep it in global memory");
+    }
+    used = at + variable.bytes();
+    return at;
+  }
+
   void declare_shared(const Variable& variable, NameScope& scope) {
     Symbol symbol;
     symbol.kind = Symbol::Kind::address;
@@ -133,9 +159,7 @@ class Resolver {
       // A function that is called several times has its variables once.
       const auto [found, made] = shared_places_.try_emplace(&variable, 0);
       if (made) {
-        shared_ = aligned_up(shared_, std::max(1U, variable.alignment()));
-        found->second = shared_;
-        shared_ += variable.bytes();
+        found->second = lay(variable, "shared memory", kMostShared, shared_);
       }
       symbol.offset = found->second;
       symbol.size = variable.bytes();
@@ -161,10 +185,9 @@ class Resolver {
         Symbol symbol;
         symbol.kind = Symbol::Kind::address;
         symbol.space = StateSpace::local;
-        local_ = aligned_up(local_, std::max(1U, variable.alignment()));
-        symbol.offset = local_;
+        symbol.offset = lay(variable, "local memory", kMostLocal, local_);
         symbol.size = variable.bytes();
-        local_ += variable.bytes();
+        most_local_ = std::max(most_local_, local_);
         return scope.add(variable.name, std::move(symbol));
       }
       default:
@@ -206,9 +229,19 @@ class Resolver {
     }
   }
 
+  // Of the source that the module was made of, as .file and .loc have it; "": they do not say.
+  std::string source_of(const SourcePlace& source) const {
+    for (const SourceFile& file : module_.files) {
+      if (source.file == 0 || file.index != source.file) continue;
+      return fmt::format("; {}, line {}", file.name.substr(file.name.find_last_of('/') + 1), source.line);
+    }
+    return "";
+  }
+
   void instruction(const Instruction& instruction, const NameScope& scope, const Frame& frame) {
     OperandResolver in(builder_, scope, instruction);
-    builder_.at(instruction, fmt::format("{} ({}, line {})", in.text(), module_.name, instruction.place.line));
+    builder_.at(instruction, fmt::format("{} ({}, line {}{})", in.text(), module_.name, instruction.place.line,
+                                         source_of(instruction.source)));
     if (builder_.size() > kMostInstructions) {
       in.fail(fmt::format("{} has more than {} instructions with all that it calls", calls_.front(), kMostInstructions),
               "call fewer functions, or unroll less");
@@ -361,9 +394,20 @@ class Resolver {
     bind(in, function->results, results, scope);
     bind(in, function->parameters, arguments, scope);
     const Frame frame{*function, builder_.make_label()};
+    const auto [size, first] = statements_.try_emplace(function, 0);
+    if (first) size->second = 1 + statements_of(*function->body);
+    all_statements_ += size->second;
+    if (all_statements_ > kMostStatements) {
+      in.fail(fmt::format("{} has more than {} statements with all that it calls, the last of {}", calls_.front(),
+                          kMostStatements, fmt::join(calls_, " -> ")),
+              "call fewer functions: they become part of their callers, once for each call");
+    }
+    // What it has of local memory, the next one can have when it has returned.
+    const std::uint64_t local = local_;
     calls_.push_back(name);
     block(*function->body, scope, frame);
     calls_.pop_back();
+    local_ = local;
     builder_.set_guard({});
     builder_.place_label(*frame.end);
   }
@@ -390,7 +434,10 @@ class Resolver {
   std::vector<std::string> calls_;  // that are open
   std::map<const Variable*, std::uint64_t> shared_places_;
   std::uint64_t shared_ = 0;
-  std::uint64_t local_ = 0;
+  std::uint64_t local_ = 0;  // of the functions that are open
+  std::uint64_t most_local_ = 0;
+  std::map<const Function*, std::uint64_t> statements_;  // of their bodies
+  std::uint64_t all_statements_ = 0;                     // of all calls so far
   bool has_dynamic_ = false;
 };
 

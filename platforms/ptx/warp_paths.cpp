@@ -78,12 +78,19 @@ void WarpPaths::leave(LaneMask lanes) {
   for (std::size_t i = 0; i < others(); ++i) slot(i) &= ~kParked;
 }
 
-void WarpPaths::release(Action action, LaneMask members) {
-  for (std::size_t i = 0; i < others(); ++i) {
+void WarpPaths::release(Action action, LaneMask arrived) {
+  const Meeting own = meeting(state_.pc);
+  for (std::size_t i = others(); i-- > 0;) {
     const std::int64_t path = slot(i);
-    if ((path & kParked) == 0 || (lanes_of(path) & members) == 0) continue;
-    if (code_.instructions[pc_of(path)].action != action) continue;
-    slot(i) = (path & ~kParked) + (std::int64_t{1} << 32);
+    if ((path & kParked) == 0) continue;
+    const Meeting its = meeting(pc_of(path));
+    if (code_.instructions[its.pc].action != action) continue;
+    LaneMask behind = 0;
+    bits::for_each(arrived, [&](std::uint32_t lane) { behind |= same(its, lanes_of(path), own.of(lane)); });
+    if (behind == 0) continue;
+    const LaneMask left = lanes_of(path) & ~behind;
+    slot(i) = std::int64_t{behind} | std::int64_t{its.pc + 1} << 32;
+    if (left != 0) push(pc_of(path), left, true);
   }
 }
 
@@ -110,24 +117,53 @@ void WarpPaths::merge() {
   }
 }
 
-LaneMask WarpPaths::members() const {
-  const PlaneRef mask = code_.instructions[state_.pc].r[7];
-  if (mask == kNoPlane) return ~LaneMask{0};
-  if (mask < 0) return code_.constants[static_cast<std::size_t>(~mask) * arch::kWarpLanes];
-  return state_.of(static_cast<std::uint16_t>(mask))[bits::lowest(active())];
+// Free instructions before it may copy its mask.
+WarpPaths::Meeting WarpPaths::meeting(std::uint32_t pc) const {
+  Meeting result;
+  result.pc = pc;
+  while (code_.instructions[result.pc].free) ++result.pc;
+  PlaneRef mask = code_.instructions[result.pc].r[7];
+  for (std::uint32_t at = result.pc; at-- > pc && mask >= 0;) {
+    const ResolvedInstruction& before = code_.instructions[at];
+    if (before.action != Action::copy || before.guard.any()) continue;
+    const std::int32_t plane = mask - before.r[0];
+    if (plane < 0 || plane >= before.planes) continue;
+    mask = before.r[2] >= 0 ? before.r[2] + plane : before.r[2] - plane;
+  }
+  if (mask >= 0) {
+    result.masks = &state_.of(static_cast<std::uint16_t>(mask))[0];
+  } else if (mask != kNoPlane) {
+    result.masks = &code_.constants[static_cast<std::size_t>(~mask) * arch::kWarpLanes];
+  }
+  return result;
+}
+
+LaneMask WarpPaths::same(const Meeting& meeting, LaneMask lanes, LaneMask mask) {
+  LaneMask result = 0;
+  bits::for_each(lanes, [&](std::uint32_t lane) { result |= LaneMask{meeting.of(lane) == mask} << lane; });
+  return result;
 }
 
 // Barriers and warp_syncs need not be the same instruction for all lanes.
-bool WarpPaths::gathered() const {
-  const Action action = code_.instructions[state_.pc].action;
-  LaneMask here = active();
-  if (action == Action::barrier || action == Action::warp_sync) {
-    for (std::size_t i = 0; i < others(); ++i) {
-      const bool parked = (slot(i) & kParked) != 0;
-      if (parked && code_.instructions[pc_of(slot(i))].action == action) here |= lanes_of(slot(i));
+LaneMask WarpPaths::gathered() const {
+  const Meeting own = meeting(state_.pc);
+  const Action action = code_.instructions[own.pc].action;
+  LaneMask result = 0;
+  for (LaneMask left = active(); left != 0;) {
+    const LaneMask mask = own.of(bits::lowest(left));
+    const LaneMask group = same(own, left, mask);
+    left &= ~group;
+    LaneMask here = group;
+    if (action == Action::barrier || action == Action::warp_sync) {
+      for (std::size_t i = 0; i < others(); ++i) {
+        const Meeting its = meeting(pc_of(slot(i)));
+        const bool parked = (slot(i) & kParked) != 0;
+        if (parked && code_.instructions[its.pc].action == action) here |= same(its, lanes_of(slot(i)), mask);
+      }
     }
+    if ((mask & alive() & ~here) == 0) result |= group;
   }
-  return (members() & alive() & ~here) == 0;
+  return result;
 }
 
 bool WarpPaths::settle() {
@@ -141,11 +177,12 @@ bool WarpPaths::settle() {
       take(next == others() ? 0 : next);
       continue;
     }
-    const ResolvedInstruction& now = code_.instructions[state_.pc];
-    if (!now.leader && !now.collects) return true;
+    const bool collects = code_.instructions[meeting(state_.pc).pc].collects;
+    if (!code_.instructions[state_.pc].leader && !collects) return true;
     merge();
     if (alone()) return true;
-    if (now.collects && !gathered()) {
+    const LaneMask come = collects ? gathered() : active();
+    if (come == 0) {
       const std::size_t next = runnable(true);
       if (next == others()) return true;  // nobody is left who could come
       const std::uint32_t pc = state_.pc;
@@ -154,6 +191,10 @@ bool WarpPaths::settle() {
       push(pc, lanes, true);
       state_.scalars[kFavouredScalar] = 0;
       continue;
+    }
+    if (come != active()) {
+      push(state_.pc, active() & ~come, true);
+      set_active(come);
     }
     if (state_.scalars[kFavouredScalar] != 0) return true;
     const std::size_t next = runnable(true);

@@ -36,13 +36,20 @@ class WarpPaths {
   void leave(arch::LaneMask lanes);
   // Another path goes first, if one can run. settle() follows.
   void yield();
-  // Paths that wait at instructions of that kind, with lanes among `members`, are behind them.
-  void release(Action action, arch::LaneMask members);
+  // Those who wait at instructions of that kind for the same members as one of the lanes at pc, are behind them.
+  void release(Action action, arch::LaneMask arrived);
   // Chooses who runs at pc. False: no lane is left.
   bool settle();
 
  private:
   static constexpr std::int64_t kParked = std::int64_t{1} << 60;
+
+  // The next instruction that is not free, and who says for whom it waits.
+  struct Meeting {
+    std::uint32_t pc = 0;
+    const std::uint32_t* masks = nullptr;  // of the lanes; none: for all
+    arch::LaneMask of(std::uint32_t lane) const { return masks == nullptr ? ~arch::LaneMask{0} : masks[lane]; }
+  };
 
   std::int64_t& slot(std::size_t index) const { return state_.scalars[code_.paths_at() + index]; }
   std::size_t others() const { return static_cast<std::size_t>(state_.scalars[kOthersScalar]); }
@@ -55,9 +62,11 @@ class WarpPaths {
   void take(std::size_t index);
   void count_turn(const ResolvedInstruction& branch);
   void merge();
-  bool gathered() const;
-  // Lanes that the instruction at pc waits for.
-  arch::LaneMask members() const;
+  Meeting meeting(std::uint32_t pc) const;
+  // Those of the lanes that wait for these.
+  static arch::LaneMask same(const Meeting& meeting, arch::LaneMask lanes, arch::LaneMask mask);
+  // Active lanes for which all have come for whom they wait.
+  arch::LaneMask gathered() const;
   // The first of those that can run (in_order: of those with the lowest order); others() if there is none.
   std::size_t runnable(bool in_order) const;
 

@@ -1,8 +1,13 @@
 #include "scenario/ptx_kernels.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,18 +28,28 @@ namespace {
 
 bool is_float_type(ptx::Type type) { return type == ptx::Type::f32 || type == ptx::Type::f64; }
 
-// The bits of a number as that type; false: it is none.
+// The bits of a number as that type; false: it is none, or none that the type has. A number with zeros before it may be
+// meant as octal or not, so it is none.
 bool read_number(const std::string& text, const ptx::EntryParameter& parameter, std::uint64_t& bits) {
+  const std::size_t first = text.find_first_not_of("+-");
+  if (first == std::string::npos || first > 1) return false;
+  const auto digit = [&](std::size_t at) {
+    return at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0;
+  };
+  if (!digit(first) && text[first] != '.') return false;
+  if (text[first] == '0' && digit(first + 1)) return false;
   char* end = nullptr;
+  errno = 0;
   const bool whole = text.find_first_of(".eEnNiI") == std::string::npos || text.compare(0, 2, "0x") == 0;
   const std::uint64_t width = parameter.bytes;
   if (is_float_type(parameter.type) || !whole) {
     const double value = std::strtod(text.c_str(), &end);
-    if (end == text.c_str() || *end != '\0') return false;
+    if (end == text.c_str() || *end != '\0' || !std::isfinite(value)) return false;
     if (width == 8) {
       std::memcpy(&bits, &value, sizeof bits);
     } else if (width == 4) {
       const auto narrow = static_cast<float>(value);
+      if (!std::isfinite(narrow)) return false;
       std::uint32_t word = 0;
       std::memcpy(&word, &narrow, sizeof word);
       bits = word;
@@ -46,7 +61,7 @@ bool read_number(const std::string& text, const ptx::EntryParameter& parameter, 
   const bool negative = text[0] == '-';
   bits =
       negative ? static_cast<std::uint64_t>(std::strtoll(text.c_str(), &end, 0)) : std::strtoull(text.c_str(), &end, 0);
-  if (end == text.c_str() || *end != '\0' || width > 8) return false;
+  if (end == text.c_str() || *end != '\0' || errno == ERANGE || width > 8) return false;
   if (width == 8) return true;
   const std::uint64_t above = bits >> (8 * width);
   const bool fits = negative ? (bits >> (8 * width - 1)) == (~std::uint64_t{0} >> (8 * width - 1)) : above == 0;
@@ -136,7 +151,6 @@ void PtxKernels::read(const MapReader& map, const std::string& file) {
   const std::string name = map.name("name");
   if (!kernel.parameters.empty()) kernel.arguments_region = fmt::format("arguments of {}", name);
   if (map.has("cooperative") && map.flag("cooperative")) kernel.workspace_region = fmt::format("workspace of {}", name);
-  if (ptx::ModuleImage(*module).bytes() > 0) kernel.image_region = fmt::format("variables of {}", name);
   kernels_.emplace(name, std::move(kernel));
 }
 
@@ -164,7 +178,7 @@ std::vector<PtxKernels::Argument> PtxKernels::read_arguments(const MapReader& ma
       }
     } else if (!read_number(text, parameter, argument.bits)) {
       map.fail("args", items[i],
-               fmt::format("{} is no number for parameter {} (.{}, {} bytes)", text, parameter.name,
+               fmt::format("{} is no finite number of parameter {} (.{}, {} bytes)", text, parameter.name,
                            ptx::type_name(parameter.type), parameter.bytes));
     }
     arguments.push_back(std::move(argument));
@@ -172,9 +186,12 @@ std::vector<PtxKernels::Argument> PtxKernels::read_arguments(const MapReader& ma
   return arguments;
 }
 
-std::vector<MemoryRegion> PtxKernels::regions(const std::vector<MemoryRegion>& given) const {
+std::vector<MemoryRegion> PtxKernels::regions(const std::vector<MemoryRegion>& given) {
   std::vector<MemoryRegion> result;
-  for (const auto& [name, kernel] : kernels_) {
+  // A module is loaded once into each address space: its kernels share its variables.
+  using Space = std::tuple<std::string, std::size_t, std::optional<std::uint8_t>, std::optional<std::uint32_t>>;
+  std::map<Space, std::string> images;
+  for (auto& [name, kernel] : kernels_) {
     MemoryRegion region;
     region.where = kernel.where;
     region.contents.kind = RegionContents::Kind::bytes;
@@ -195,7 +212,12 @@ std::vector<MemoryRegion> PtxKernels::regions(const std::vector<MemoryRegion>& g
     };
     add(kernel.arguments_region, ptx::argument_bytes(kernel.parameters));
     add(kernel.workspace_region, ptx::kWorkspaceBytes);
-    add(kernel.image_region, ptx::ModuleImage(*kernel.module).bytes());
+    const std::uint64_t image = ptx::ModuleImage(*kernel.module).bytes();
+    if (image == 0) continue;
+    const auto [loaded, first] = images.try_emplace(Space{kernel.path, region.gpu, region.subcontext, region.instance},
+                                                    fmt::format("variables of {}", name));
+    kernel.image_region = loaded->second;
+    if (first) add(kernel.image_region, image);
   }
   return result;
 }
@@ -210,7 +232,9 @@ void PtxKernels::fill(std::vector<MemoryRegion>& regions) {
   for (auto& [name, kernel] : kernels_) {
     if (MemoryRegion* image = own(kernel.image_region)) {
       kernel.image_at = image->address;
-      image->contents.bytes = ptx::ModuleImage(*kernel.module).contents(image->address);
+      if (image->contents.bytes.empty()) {
+        image->contents.bytes = ptx::ModuleImage(*kernel.module).contents(image->address);
+      }
     }
     if (MemoryRegion* workspace = own(kernel.workspace_region)) {
       kernel.workspace_at = workspace->address;
@@ -262,7 +286,14 @@ void PtxKernels::compile(const MapReader& map, arch::KernelRecord& kernel, std::
   place.arguments = its.arguments_at;
   place.workspace = its.workspace_at;
   ptx::ResolvedEntry made = ptx::resolve_entry(*its.module, its.entry->name, place);
+  if (kernel.shared_bytes > UINT32_MAX - made.shared_bytes) {
+    map.fail("shared",
+             fmt::format("no CTA has so much beside the {} bytes that the module declares", made.shared_bytes));
+  }
   kernel.shared_bytes += made.shared_bytes;
+  if (map.has("local") && kernel.local_bytes < made.local_bytes) {
+    map.fail("local", fmt::format("{} needs {} bytes", its.entry->name, made.local_bytes));
+  }
   kernel.local_bytes = std::max(kernel.local_bytes, made.local_bytes);
   if (kernel.registers_per_thread == 0) {
     kernel.registers_per_thread = ptx::registers_per_thread(*its.entry, made.code);

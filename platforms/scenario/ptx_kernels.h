@@ -25,8 +25,8 @@ class PtxKernels {
   PtxKernels(const YAML::Node& kernels, const std::string& file);
 
   // What they need of memory beside what the scenario describes: without addresses and contents. `regions`: those of
-  // the scenario, whose GPU and address space count.
-  std::vector<workload::MemoryRegion> regions(const std::vector<workload::MemoryRegion>& given) const;
+  // the scenario, whose GPU and address space count. Kernels of one module share its variables there.
+  std::vector<workload::MemoryRegion> regions(const std::vector<workload::MemoryRegion>& given);
   // These have their addresses: gives those of ours their contents.
   void fill(std::vector<workload::MemoryRegion>& regions);
   // The kernel that the map describes, whose grid and block are known: its program, and what it takes of an SM. Names

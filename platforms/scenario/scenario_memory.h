@@ -31,7 +31,7 @@ struct MemoryLists {
   YAML::Node tensors;
   YAML::Node queues;
   std::size_t kernels = 0;                                     // whose objects lie in memory
-  const PtxKernels* ptx = nullptr;                             // which have arguments and variables there
+  PtxKernels* ptx = nullptr;                                   // which have arguments and variables there
   std::vector<std::vector<workload::Subcontext>> subcontexts;  // by GPU: as many as the scenario has
   std::vector<arch::Instances> instances;                      // by GPU
 };

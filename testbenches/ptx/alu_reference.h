@@ -710,7 +710,8 @@ inline UInt128 dot(const Mnemonic& m, const std::vector<UInt128>& s) {
   }
   return low_bits(static_cast<UInt128>(sum), 32);
 }
-// The carry of the whole sum, of which `bits` bits are kept.
+// The carry of the whole sum, of which `bits` bits are kept. Of differences it is set if nothing is borrowed: PTX ISA,
+// 9.7.2, leaves that open, and nvcc's division of 128 bits needs it (wide_division.cu).
 inline LaneOutput carried(const Mnemonic& m, const LaneInput& in) {
   const std::string& type = m.last();
   const int bits = width_of(type);
@@ -730,11 +731,11 @@ inline LaneOutput carried(const Mnemonic& m, const LaneInput& in) {
     sum = unsigned_of(half) + unsigned_of(in.values.at(2)) + (reads && in.carry ? 1 : 0);
   } else {
     const Big a = unsigned_of(in.values.at(0));
-    const Big b = unsigned_of(in.values.at(1)) + (reads && in.carry ? 1 : 0);
-    sum = op == "add" ? Big(a + b) : Big(a - b);
+    const Big b = unsigned_of(in.values.at(1));
+    sum = op == "add" ? Big(a + b + (reads && in.carry ? 1 : 0)) : Big(a - b - (reads && !in.carry ? 1 : 0));
   }
   LaneOutput out;
-  out.carry = m.has("cc") ? sum >= modulus || sum < 0 : in.carry;
+  out.carry = !m.has("cc") ? in.carry : op == "sub" ? sum >= 0 : sum >= modulus;
   const Big kept = ((sum % modulus) + modulus) % modulus;
   out.values = {kept.convert_to<UInt128>()};
   return out;

@@ -134,4 +134,38 @@ TEST_CASE("numbers of the thread's place", "[ptx]") {
   for (std::uint32_t i = 0; i < 120; ++i) CHECK(machine.word(i) == i * 10 + 3);
 }
 
+// PTX ISA, st.async and red.async: the bytes count at the mbarrier that the lane names, of whichever CTA.
+TEST_CASE("asynchronous stores count at the mbarrier that each lane names", "[ptx]") {
+  const std::string text = kernel(
+      ".shared .align 8 .b64 bar[4];\n.shared .align 4 .b32 data[32];\nmov.u32 %r1, bar;\nmov.u32 %r2, data;\n"
+      "mad.lo.u32 %r3, %t0, 4, %r2;\nshr.u32 %r4, %t0, 3;\nand.b32 %r4, %r4, 1;\nmad.lo.u32 %r5, %r4, 8, %r1;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r3], %t0, [%r5+8];\n"
+      "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r3], 100, [%r1+24];\n"
+      "ld.shared.u32 %r6, [%r3];\nmul.wide.u32 %rd1, %t0, 4;\nadd.u64 %rd2, %rd0, %rd1;\nst.global.u32 [%rd2], %r6;\n");
+  ExecMachine machine(text, "k");
+  machine.argument(0, ExecMachine::kData);
+  machine.run({1, 1, 1}, {32, 1, 1});
+  CHECK(machine.completed(0) == 0);
+  CHECK(machine.completed(8) == 64);
+  CHECK(machine.completed(16) == 64);
+  CHECK(machine.completed(24) == 128);
+  for (std::uint32_t i = 0; i < 32; ++i) CHECK(machine.word(i) == i + 100);
+}
+
+// PTX ISA, ldmatrix: lane i gives the address of row i, and takes elements of row i / 4. Half of the lanes come late.
+TEST_CASE("matrices are loaded when all lanes have come", "[ptx]") {
+  const std::string text = kernel(
+      ".shared .align 16 .b8 rows[128];\nmov.u32 %r1, rows;\nmad.lo.u32 %r2, %t0, 4, %r1;\nst.shared.u32 [%r2], %t0;\n"
+      "bar.warp.sync -1;\nmad.lo.u32 %r3, %t0, 16, %r1;\nmov.u32 %r4, 0;\nand.b32 %r5, %t0, 1;\n"
+      "LOOP:\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra LOAD;\nadd.u32 %r4, %r4, 1;\n"
+      "ld.volatile.shared.u32 %r7, [%r1];\nsetp.lt.u32 %p2, %r4, %t0;\n"
+      "@%p2 bra LOOP;\nLOAD:\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r6}, [%r3];\n"
+      "setp.ge.u32 %p3, %r4, 40;\n@%p3 bra LOOP;\n"
+      "mul.wide.u32 %rd1, %t0, 4;\nadd.u64 %rd2, %rd0, %rd1;\nst.global.u32 [%rd2], %r6;\n");
+  ExecMachine machine(text, "k");
+  machine.argument(0, ExecMachine::kData);
+  machine.run({1, 1, 1}, {32, 1, 1});
+  for (std::uint32_t i = 0; i < 32; ++i) CHECK(machine.word(i) == i);
+}
+
 }  // namespace exec_access_test

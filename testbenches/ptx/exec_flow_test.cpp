@@ -1,5 +1,7 @@
 // Control flow of compiled code: divergence, where paths meet again, and lanes that wait for each other.
 #include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 namespace exec_flow_test {
 
 using namespace heddle;
+using heddle::ptx::PtxProgram;
 using heddle::ptx::testing::ExecMachine;
 using heddle::ptx::testing::kernel;
 
@@ -112,8 +115,9 @@ TEST_CASE("a shuffle waits for the lanes of its mask", "[ptx]") {
   // Lanes below 16 loop as often as their number says, then shuffle among themselves.
   const std::string text = kernel(
       "mov.u32 %r90, 99;\nsetp.ge.u32 %p1, %t0, 16;\n@%p1 bra END;\nmov.u32 %r1, 0;\n"
-      "LOOP:\nadd.u32 %r1, %r1, 1;\nsetp.le.u32 %p2, %r1, %t0;\n@%p2 bra LOOP;\n"
-      "shfl.sync.bfly.b32 %r90|%p3, %r1, 15, 31, 0xffff;\nEND:\n" +
+      "LOOP:\nadd.u32 %r1, %r1, 1;\nsetp.le.u32 %p2, %r1, %t0;\n@%p2 bra LOOP;\n" +
+      std::string(GENERATE("shfl.sync.bfly.b32 %r90|%p3, %r1, 15, 31, 0xffff;\nEND:\n",
+                           "mov.b32 %r2, 0xffff;\nshfl.sync.bfly.b32 %r90|%p3, %r1, 15, 31, %r2;\nEND:\n")) +
       kStore);
   const std::vector<std::uint32_t> values = results(text, 32);
   for (std::uint32_t i = 0; i < 32; ++i) CHECK(values[i] == (i < 16 ? 16 - i : 99));
@@ -229,6 +233,167 @@ TEST_CASE("a kernel that cannot be resolved says where and what helps", "[ptx]")
   wrong("bar.arrive 1, 64;", "not in the model");
   wrong("add.u32 %r1, %rd0, 1;", "expected");
   wrong("call loop;", "calls itself", ".func loop()\n{\ncall loop;\nret;\n}\n");
+  wrong(".shared .align 4 .b8 x[4294967312];", "x: 4294967312 bytes");
+  wrong(".shared .align 4 .b8 x[16777216];\n.shared .b8 y;", "y: 1 bytes behind 16777216 others");
+  wrong(".local .align 4 .b8 x[4294967312];", "x: 4294967312 bytes");
+  wrong(".local .align 4 .b8 x[524288];\n.local .b8 y[1099511627776];", "y: 1099511627776 bytes behind 524288 others");
+}
+
+// Each function calls the one before twice: 2^40 calls, and no instruction in any of them.
+TEST_CASE("calls that multiply are refused before they are carried out", "[ptx]") {
+  const bool indirect = GENERATE(false, true);
+  std::string before = ".func f0() { }\n";
+  for (int i = 1; i <= 40; ++i) {
+    const std::string callee = "f" + std::to_string(i - 1);
+    const std::string by_name = "call " + callee + ", (); ";
+    const std::string by_register = "mov.u64 %a, " + callee + "; T: .calltargets " + callee + ", f0; call %a, (), T; ";
+    before += ".func f" + std::to_string(i) + "() { .reg .b64 %a; " +
+              (indirect ? by_register + "{ T2: .calltargets " + callee + "; call %a, (), T2; } " : by_name + by_name) +
+              "}\n";
+  }
+  try {
+    ExecMachine machine(kernel("call f40, ();", before), "k");
+    FAIL("it was accepted");
+  } catch (const InputError& error) {
+    CAPTURE(error.what());
+    CHECK(error.message().find("k has more than") != std::string::npos);
+    CHECK(error.where().line > 0);
+    CHECK(!error.remedy().empty());
+  }
+}
+
+// Functions that have returned need their local memory no more.
+TEST_CASE("functions that are called one after the other share local memory", "[ptx]") {
+  const std::string before =
+      ".func (.param .b32 r) inner(.param .b32 a)\n{\n.local .align 4 .b8 x[64];\n.reg .b32 %r<3>;\n"
+      "ld.param.u32 %r1, [a];\nst.local.u32 [x+4], %r1;\nld.local.u32 %r2, [x+4];\nst.param.b32 [r], %r2;\nret;\n}\n";
+  const std::string call =
+      "{\n.param .b32 a;\n.param .b32 r;\nst.param.b32 [a], %r90;\ncall (r), inner, (a);\n"
+      "ld.param.b32 %r1, [r];\nadd.u32 %r90, %r90, %r1;\n}\n";
+  ExecMachine machine(kernel(".local .align 4 .b8 own[16];\nst.local.u32 [own+4], 7;\nmov.u32 %r90, %t0;\n" + call +
+                                 call + call + "ld.local.u32 %r2, [own+4];\nadd.u32 %r90, %r90, %r2;\n" + kStore,
+                             before),
+                      "k");
+  CHECK(machine.local_bytes() == 16 + 64);
+  machine.argument(0, ExecMachine::kData);
+  machine.run({1, 1, 1}, {32, 1, 1});
+  for (std::uint32_t i = 0; i < 32; ++i) CHECK(machine.word(i) == 8 * i + 7);
+}
+
+// PTX ISA, .loc and .file.
+TEST_CASE("an instruction is told with its line in the source", "[ptx]") {
+  const ExecMachine machine(
+      kernel("membar.gl;\n.loc 2 77 5\nmembar.cta;\n") + ".file 1 \"/somewhere/a.h\"\n.file 2 \"/somewhere/b.cu\"\n",
+      "k");
+  const PtxProgram& program = machine.program();
+  arch::WarpPlace place;
+  place.lanes = ~0U;
+  arch::WarpState state;
+  program.start(place, state);
+  std::vector<std::string> texts;
+  arch::Operation operation;
+  while (!state.exited) {
+    texts.push_back(program.describe(state));
+    program.issue(place, state, operation);
+  }
+  const auto line = [&](const std::string& opcode) {
+    for (const std::string& text : texts) {
+      if (text.find(opcode) != std::string::npos) return text;
+    }
+    return std::string();
+  };
+  CHECK(line("membar.gl").find("(test.ptx, line 14)") != std::string::npos);
+  CHECK(line("membar.cta").find("(test.ptx, line 16; b.cu, line 77)") != std::string::npos);
+}
+
+// What the host's compiler makes of the same operands.
+TEST_CASE("nvcc's division of 128 bits", "[ptx]") {
+  std::ifstream in(std::string(HEDDLE_SOURCE_DIR) + "/testbenches/ptx/wide_division.ptx", std::ios::binary);
+  REQUIRE(in.good());
+  ExecMachine machine({std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()}, "wide_division");
+  machine.argument(0, ExecMachine::kData);
+  __extension__ using Wide = unsigned __int128;
+  const auto store = [&](std::uint64_t index, Wide value) {
+    for (std::uint64_t i = 0; i < 4; ++i) machine.word(4 * index + i) = static_cast<std::uint32_t>(value >> 32 * i);
+  };
+  const auto load = [&](std::uint64_t index) {
+    Wide value = 0;
+    for (std::uint64_t i = 0; i < 4; ++i) value |= Wide{machine.word(4 * index + i)} << 32 * i;
+    return value;
+  };
+  constexpr std::uint32_t kThreads = 512;
+  std::mt19937_64 random(128);
+  const auto number = [&] { return (Wide{random()} << 64 | random()) >> random() % 128; };
+  std::vector<std::pair<Wide, Wide>> operands;
+  for (std::uint32_t i = 0; i < kThreads; ++i) {
+    operands.emplace_back(number(), std::max<Wide>(number(), 1));
+    store(4 * i, operands.back().first);
+    store(4 * i + 1, operands.back().second);
+  }
+  machine.run({1, 1, 1}, {kThreads, 1, 1});
+  for (std::uint32_t i = 0; i < kThreads; ++i) {
+    CHECK(load(4 * i + 2) == operands[i].first / operands[i].second);
+    CHECK(load(4 * i + 3) == operands[i].first % operands[i].second);
+  }
+}
+
+// PTX ISA, vote.sync and others: among the lanes of the mask that the lane names, which may be another for others.
+TEST_CASE("tiles of a warp exchange among themselves", "[ptx]") {
+  const std::uint32_t tile = GENERATE(8U, 16U, 2U);
+  const std::string size = std::to_string(tile);
+  const std::string ones = std::to_string((1ULL << tile) - 1);
+  const std::string text = kernel(
+      "and.b32 %r1, %t0, 31;\ndiv.u32 %r2, %r1, " + size + ";\nmul.lo.u32 %r3, %r2, " + size + ";\nshl.b32 %r4, " +
+      ones +
+      ", %r3;\n"
+      // Of each tile some come late, and one late lane of the last tile comes later than all others.
+      "and.b32 %r5, %t0, 1;\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra ON;\nmov.u32 %r6, 0;\nLATE:\nadd.u32 %r6, %r6, 1;\n"
+      "setp.lt.u32 %p2, %r6, %t0;\n@%p2 bra LATE;\nON:\n"
+      "setp.eq.u32 %p3, %r1, 21;\nvote.sync.any.pred %p4, %p3, %r4;\nsetp.gt.u32 %p5, %r1, 15;\n"
+      "vote.sync.all.pred %p6, %p5, %r4;\nrem.u32 %r7, %t0, 3;\nsetp.eq.u32 %p7, %r7, 0;\n"
+      "vote.sync.ballot.b32 %r8, %p7, %r4;\nmatch.any.sync.b32 %r9, %r7, %r4;\nmatch.all.sync.b32 %r10|%p8, %r2, %r4;\n"
+      "redux.sync.add.u32 %r11, %t0, %r4;\nelect.sync %r12|%p9, %r4;\n"
+      "selp.u32 %r13, 1, 0, %p4;\nselp.u32 %r14, 2, 0, %p6;\nselp.u32 %r15, 4, 0, %p8;\nselp.u32 %r16, 8, 0, %p9;\n"
+      "or.b32 %r13, %r13, %r14;\nor.b32 %r13, %r13, %r15;\nor.b32 %r13, %r13, %r16;\n"
+      "mul.wide.u32 %rd1, %t0, 32;\nadd.u64 %rd2, %rd0, %rd1;\nst.global.v4.u32 [%rd2], {%r8, %r9, %r10, %r11};\n"
+      "st.global.v2.u32 [%rd2+16], {%r12, %r13};\n");
+  ExecMachine machine(text, "k");
+  machine.argument(0, ExecMachine::kData);
+  machine.run({1, 1, 1}, {64, 1, 1});
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    const std::uint32_t base = i & ~(tile - 1);
+    std::uint32_t thirds = 0;
+    std::uint32_t alike = 0;
+    std::uint32_t sum = 0;
+    bool any = false;
+    bool all = true;
+    for (std::uint32_t j = base; j < base + tile; ++j) {
+      thirds |= std::uint32_t{j % 3 == 0} << j % 32;
+      alike |= std::uint32_t{j % 3 == i % 3} << j % 32;
+      sum += j;
+      any = any || j % 32 == 21;
+      all = all && j % 32 > 15;
+    }
+    INFO("tile " << tile << " thread " << i);
+    CHECK(machine.word(8 * i) == thirds);
+    CHECK(machine.word(8 * i + 1) == alike);
+    CHECK(machine.word(8 * i + 2) == static_cast<std::uint32_t>(((1ULL << tile) - 1) << base % 32));
+    CHECK(machine.word(8 * i + 3) == sum);
+    CHECK(machine.word(8 * i + 4) == base % 32);
+    CHECK(machine.word(8 * i + 5) == (any ? 1U : 0) + (all ? 2U : 0) + 4 + (i == base ? 8U : 0));
+  }
+}
+
+// The upper half waits until the lower half has passed a barrier of its own: neither may wait for the other's.
+TEST_CASE("a tile goes on when its own lanes have come", "[ptx]") {
+  const std::string text = kernel(
+      ".shared .align 4 .b32 flag;\nsetp.lt.u32 %p1, %t0, 16;\nselp.b32 %r1, 0xffff, 0xffff0000, %p1;\n"
+      "setp.ne.u32 %p2, %t0, 31;\n@%p2 bra MEET;\n"
+      "SPIN:\nld.volatile.shared.u32 %r2, [flag];\nsetp.eq.u32 %p3, %r2, 0;\n@%p3 bra SPIN;\nMEET:\n"
+      "bar.warp.sync %r1;\n@%p1 st.volatile.shared.u32 [flag], 1;\nredux.sync.add.u32 %r90, %t0, %r1;\n" +
+      kStore);
+  const std::vector<std::uint32_t> values = results(text, 32);
+  for (std::uint32_t i = 0; i < 32; ++i) CHECK(values[i] == (i < 16 ? 15U * 16 / 2 : (16U + 31) * 16 / 2));
 }
 
 }  // namespace exec_flow_test

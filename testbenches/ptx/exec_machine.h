@@ -50,6 +50,12 @@ class ExecMachine {
   }
   const PtxProgram& program() const { return *program_; }
   std::uint64_t issued() const { return issued_; }
+  // Bytes that have counted at the mbarrier at that offset of shared memory.
+  std::uint32_t completed(std::uint32_t barrier) const {
+    const auto found = completed_.find(barrier);
+    return found == completed_.end() ? 0 : found->second;
+  }
+  std::uint32_t local_bytes() const { return local_bytes_; }
   // Operations that were issued with fewer lanes than threads.
   std::uint64_t partial() const { return partial_; }
 
@@ -140,21 +146,26 @@ class ExecMachine {
 
   std::uint8_t* at(RunningWarp& warp, const arch::Operation& op, std::uint32_t lane, std::uint32_t bytes) {
     const std::uint64_t address = op.address[lane];
-    std::vector<std::uint8_t>& memory = op.space == arch::Space::global   ? memory_
-                                        : op.space == arch::Space::shared ? shared_
-                                                                          : warp.local;
+    std::vector<std::uint8_t>& memory = op.space == arch::Space::global  ? memory_
+                                        : op.space == arch::Space::local ? warp.local
+                                                                         : shared_;
     std::uint64_t offset = address;
     if (op.space == arch::Space::local) {
       if (address + bytes > local_bytes_) throw std::runtime_error("outside of local memory");
       offset += std::uint64_t{lane} * local_bytes_;
     }
-    if (op.space == arch::Space::cluster) throw std::runtime_error("the plain machine has no clusters");
+    if (op.space == arch::Space::cluster) {
+      if (address != arch::dsmem_address(0, arch::dsmem_offset(address))) throw std::runtime_error("it has one CTA");
+      offset = arch::dsmem_offset(address);
+    }
     if (offset + bytes > memory.size() || offset + bytes < offset) throw std::runtime_error("outside of memory");
     if (address % bytes != 0) throw std::runtime_error("misaligned");
     return memory.data() + offset;
   }
 
   void access(RunningWarp& warp, const arch::Operation& op, std::uint32_t lane) {
+    // As the SM does: in the space of a cluster only.
+    if (op.completes && op.space == arch::Space::cluster) completed_[op.barrier] += op.width;
     if (op.code == arch::OpCode::store) {
       std::memcpy(at(warp, op, lane, op.width), op.data[lane].data(), op.width);
       return;
@@ -188,6 +199,7 @@ class ExecMachine {
   std::vector<EntryParameter> parameters_;
   std::unique_ptr<PtxProgram> program_;
   arch::Operation operation_;
+  std::map<std::uint32_t, std::uint32_t> completed_;
   std::uint64_t issued_ = 0;
   std::uint64_t partial_ = 0;
 };
