@@ -193,7 +193,7 @@ void print_expansion() {
         op.communication->bytes = std::uint64_t{1'000'000} * (1 + i / 2 % 4);
         workload.ops.push_back(std::move(op));
       }
-      const replay::Ranroom room{132, {}};
+      const replay::RankRoom room{132, {}};
       std::vector<Workload> copies = replay::copies_of_rank(workload, ranks);
       std::vector<const Workload*> recorded;
       std::vector<Workload*> targets;
@@ -204,7 +204,7 @@ void print_expansion() {
       const std::clock_t begin = std::clock();
       std::string refused;
       try {
-        replay::run_over_links(replay::match_collectives(recorded), targets, std::vector<replay::Ranroom>(ranks, room));
+        replay::run_over_links(replay::match_collectives(recorded), targets, std::vector<replay::RankRoom>(ranks, room));
       } catch (const InputError& error) {
         refused = error.what();
       }
