@@ -41,7 +41,6 @@ StreamSubmitter::StreamSubmitter(const sc_core::sc_module_name& name, const Stre
   for (const Item& item : items_) first = std::min(first, item.when);
   lead_ = 1 - first;
   if (what.part != nullptr && what.part->begin) lead_ = -*what.part->begin;  // what was due before is due at once
-  for (Item& item : items_) item.due = static_cast<Cycle>(std::max<std::int64_t>(0, item.when + lead_ - 1));
   done_ = stretches_.left_out;
 }
 
@@ -184,6 +183,7 @@ void StreamSubmitter::plan_controls(const std::vector<workload::TpcSwitch>& swit
 
 void StreamSubmitter::start() {
   HEDDLE_CHECK(next_ == 0 && !scheduled_, "a host was started twice");
+  for (Item& item : items_) item.due = static_cast<Cycle>(std::max<std::int64_t>(0, item.when + lead_ - 1));
   schedule_next();
 }
 

@@ -159,6 +159,8 @@ void check_run(const std::string& file, const std::string& timing) {
     Sums all = machine_of(document.at("stats"), instance);
     for (const char* count : kCounts) {
       CAPTURE(instance, count);
+      // Without calendars the links of the GPCs carry nothing that they could count.
+      if (timing == "lt" && std::string(count).rfind("xbar_", 0) == 0) continue;
       if (count == std::string("tensor_cycles")) {
         CHECK(own[count] >= all[count]);  // demands come to it
       } else {
@@ -458,7 +460,8 @@ TEST_CASE("on a machine with one L2, requests are those of its slices", "[cli][C
     CAPTURE(timing);
     const TempDir folder;
     folder.write("s.yaml", kTwo);
-    const Results results = run_well(folder, {"s.yaml", "--timing", timing, "--set", "gpu.l2.partitions=1"});
+    const Results results =
+        run_well(folder, {"s.yaml", "--timing", timing, "--set", "gpu.l2.partitions=1", "--set", "gpu.l2.copies=none"});
     double slices = 0;
     const std::regex pattern("gpu0\\.l2\\.slice[0-9]+\\.requests");
     const json document = results.document();

@@ -109,7 +109,7 @@ TEST_CASE("ranks of a group, numbers within it and the clock of a file are kept"
        kernel("gemm", 4, "12.5", "5", 3, kShape, 1)}));
   const std::vector<Workload> both = import::import_kineto(text, "t.json");
   REQUIRE(both.size() == 2);
-  CHECK(both[0].ops[0].communication->members == "[0, 2, 4, 6]");
+  CHECK(both[0].ops[0].communication->members == "[0,2,4,6]");
   CHECK(both[0].ops[0].communication->sequence == 17);
   CHECK(both[0].ops[1].communication->members.empty());
   CHECK_FALSE(both[0].ops[1].communication->sequence.has_value());
