@@ -87,7 +87,8 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
              Contains("tensor cores (64.5&nbsp;%)") && Contains("crossbar (33.5&nbsp;%), issue slots (22.5&nbsp;%)"));
   CHECK_THAT(dom, Contains("5 more kernels by name") && Contains("5&nbsp;KiB written to it"));
   CHECK_THAT(dom, Contains("990&nbsp;TFLOP/s") && Contains("3.35&nbsp;TB/s of device memory"));
-  CHECK_THAT(dom, Contains("1 kernel without tensor operations or without bytes of device memory has no mark"));
+  CHECK_THAT(dom,
+             Contains("1 kernel without tensor operations as of f16 or without bytes of device memory has no mark"));
   CHECK_THAT(dom, Contains("<code>load x (line 12)</code>") && Contains("memory 75.0&nbsp;%, bulk queue 25.0&nbsp;%") &&
                       Contains("6 more steps in stalls.csv"));
   CHECK_THAT(dom, Contains(">gpc3.tmau1<") && Contains("76&nbsp;KiB") && Contains("2 more units with fewer bytes"));
