@@ -136,6 +136,7 @@ json units_of(const RunOutcome& outcome, std::size_t gpu) {
     const std::size_t unit = path.find(".tmau");
     if (unit == std::string::npos || path.compare(0, instance.size(), instance) != 0) continue;
     const std::size_t end = path.find('.', unit + 1);
+    if (end == std::string::npos) continue;  // of no unit: what all of them take of the energy
     const std::string name = path.substr(instance.size(), end - instance.size());
     if (units.empty() || units.back().name != name) units.push_back({name, 0, 0});  // they are sorted
     if (path.compare(end, 10, ".requests.") == 0) units.back().requests += statistic["value"].get<double>();
