@@ -28,7 +28,9 @@ void StreamTable::submit(const protocol::SubmitPacket& packet, Cycle now) {
 
 void StreamTable::let_go(std::uint32_t number, std::uint32_t operation) {
   Stream& s = stream(number);
-  for (Entry& entry : s.entries) {
+  // Only what has been handed out runs: the head, and the one behind it.
+  for (std::size_t i = 0; i < std::min<std::size_t>(2, s.entries.size()); ++i) {
+    Entry& entry = s.entries[i];
     if (entry.packet.operation == operation && !ends_by_itself(entry.packet.kind)) entry.lets_go = true;
   }
   advance_next(number);
