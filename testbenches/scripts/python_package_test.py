@@ -185,7 +185,7 @@ class WithoutProgramTest(InFolder):
         for site in ("lib/python3/dist-packages", "lib/python3.11/site-packages", "lib64/python3.9/site-packages"):
             self.assertEqual(_beside(Path("/opt/x") / site / "heddle"), [Path("/opt/x/bin/heddle")])
         # A folder above that has a bin is no prefix.
-        self.assertEqual(_beside(Path("/home/me/work/lib/heddle")), [])
+        self.assertEqual(_beside(Path("/home/me/project/lib/heddle")), [])
         self.assertEqual(_beside(Path("/home/me/python/heddle")), [])
         root = Path("tree").resolve()
         for preset in ("debug", "release"):
