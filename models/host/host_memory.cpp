@@ -1,15 +1,13 @@
 #include "host/host_memory.h"
 
-#include <deque>
 #include <string>
-
-#include <tlm_utils/peq_with_get.h>
 
 #include "arch/byte_codec.h"
 #include "arch/memory_op.h"
 #include "common/error.h"
 #include "common/storage.h"
 #include "common/storage_access.h"
+#include "host/delayed_target.h"
 #include "protocol/memory_request.h"
 
 namespace heddle::host {
@@ -60,46 +58,14 @@ void perform(Storage& storage, tlm::tlm_generic_payload& payload) {
   }
 }
 
-// One way in. A request is accepted at once, takes effect after the latency, in the order of such times, and is
-// answered then, or when the initiator has taken the response before it.
-class Port : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> {
+// One way in.
+class Port : public DelayedTarget {
  public:
   Port(const sc_core::sc_module_name& name, Storage& storage, const sc_core::sc_time& latency)
-      : sc_core::sc_module(name), socket("socket"), storage_(storage), latency_(latency), arrivals_("arrivals") {
-    socket.bind(static_cast<tlm::tlm_fw_transport_if<>&>(*this));
-    SC_HAS_PROCESS(Port);
-    SC_METHOD(serve);
-    sensitive << arrivals_.get_event();
-    dont_initialize();
-  }
-
-  tlm::tlm_target_socket<> socket;
+      : DelayedTarget(name, latency), storage_(storage) {}
 
  private:
-  tlm::tlm_sync_enum nb_transport_fw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
-                                     sc_core::sc_time& delay) override {
-    if (phase == tlm::END_RESP) {
-      if (responding_ == &payload) {
-        responding_ = nullptr;
-        payload.release();
-        send();
-      }
-      return tlm::TLM_COMPLETED;
-    }
-    if (phase != tlm::BEGIN_REQ) return tlm::TLM_ACCEPTED;
-    if (!payload.has_mm()) {  // the protocol demands it of nb_transport
-      payload.set_response_status(tlm::TLM_GENERIC_ERROR_RESPONSE);
-      return tlm::TLM_COMPLETED;
-    }
-    payload.acquire();
-    arrivals_.notify(payload, delay + latency_);
-    phase = tlm::END_REQ;
-    return tlm::TLM_UPDATED;
-  }
-  void b_transport(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay) override {
-    perform(storage_, payload);
-    delay += latency_;
-  }
+  void carry_out(tlm::tlm_generic_payload& payload) override { perform(storage_, payload); }
   // Refused; but whoever asks with an atomic wants to know whether it would be carried out as one.
   bool get_direct_mem_ptr(tlm::tlm_generic_payload& payload, tlm::tlm_dmi& dmi) override {
     MemoryExtension* asked = protocol::extension_of(payload);
@@ -111,33 +77,7 @@ class Port : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> {
   }
   unsigned int transport_dbg(tlm::tlm_generic_payload& payload) override { return debug_access(storage_, payload); }
 
-  void serve() {
-    while (tlm::tlm_generic_payload* payload = arrivals_.get_next_transaction()) {
-      perform(storage_, *payload);
-      answers_.push_back(payload);
-    }
-    send();
-  }
-  void send() {
-    while (!answers_.empty() && responding_ == nullptr) {
-      tlm::tlm_generic_payload& payload = *answers_.front();
-      answers_.pop_front();
-      responding_ = &payload;
-      tlm::tlm_phase phase = tlm::BEGIN_RESP;
-      sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
-      const tlm::tlm_sync_enum status = socket->nb_transport_bw(payload, phase, delay);
-      const bool taken = status == tlm::TLM_COMPLETED || (status == tlm::TLM_UPDATED && phase == tlm::END_RESP);
-      if (!taken || responding_ != &payload) continue;
-      responding_ = nullptr;
-      payload.release();
-    }
-  }
-
   Storage& storage_;
-  const sc_core::sc_time latency_;
-  tlm_utils::peq_with_get<tlm::tlm_generic_payload> arrivals_;
-  std::deque<tlm::tlm_generic_payload*> answers_;
-  tlm::tlm_generic_payload* responding_ = nullptr;
 };
 
 }  // namespace

@@ -330,48 +330,15 @@ double mean_cycle_ns(const Domain& domain) {
   return (clock.time_of(end) - clock.time_of(0)).to_seconds() * 1e9 / static_cast<double>(end);
 }
 
-// All clock domains, for the watch.
-class Watched final : public WatchSubject {
- public:
-  explicit Watched(const std::vector<Machine>& machines) {
-    for (const Machine& m : machines) {
-      domains_.push_back({&m.gpu->domain()});
-      if (&m.gpu->memory_domain() != &m.gpu->domain()) domains_.push_back({&m.gpu->memory_domain()});
-      domains_.push_back({&m.submitter->submitter_domain()});
-    }
+// All clock domains of a run.
+std::vector<Domain*> domains_of(const std::vector<Machine>& machines) {
+  std::vector<Domain*> all;
+  for (const Machine& m : machines) {
+    for (Domain* domain : DomainWatch::domains_of(*m.gpu)) all.push_back(domain);
+    all.push_back(&m.submitter->submitter_domain());
   }
-  void look(bool closely) override {
-    for (Item& item : domains_) {
-      item.domain->look(closely);
-      item.since = item.domain->now();
-    }
-  }
-  Course course() const override {
-    Course most = Course::round;
-    for (const Item& item : domains_) most = std::max(most, item.domain->course());
-    return most;
-  }
-  void note_expected() override {
-    for (Item& item : domains_) item.far = item.domain->far_entered();
-  }
-  bool expects() const override {
-    return std::any_of(domains_.begin(), domains_.end(),
-                       [](const Item& item) { return item.domain->far_open(item.far); });
-  }
-  bool settled() const override {
-    return std::all_of(domains_.begin(), domains_.end(), [](const Item& item) {
-      return item.domain->idle() || item.domain->now() - item.since > EventQueue::kBuckets;
-    });
-  }
-
- private:
-  struct Item {
-    Domain* domain = nullptr;
-    Cycle since = 0;
-    std::uint64_t far = 0;
-  };
-  std::vector<Item> domains_;
-};
+  return all;
+}
 
 std::uint64_t events_of(const std::vector<Machine>& machines) {
   std::uint64_t sum = 0;
@@ -476,7 +443,7 @@ std::optional<std::string> stopped_by(const SimulationOptions& options, const st
 
 void run(const std::vector<Machine>& machines, const SimulationOptions& options, SimulationResult& result) {
   Slices slices;
-  Watched watched(machines);
+  DomainWatch watched(domains_of(machines));
   ProgressWatch watch(options.limits, watched);
   const std::optional<sc_core::sc_time> limit = time_limit(options);
   const auto begin = std::chrono::steady_clock::now();
@@ -539,6 +506,43 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
 }  // namespace
 
 // What it sees is the last of a time in which it did not look.
+DomainWatch::DomainWatch(const std::vector<Domain*>& domains) {
+  for (Domain* domain : domains) items_.push_back({domain});
+}
+
+std::vector<Domain*> DomainWatch::domains_of(gpu::Gpu& gpu) {
+  std::vector<Domain*> all{&gpu.domain()};
+  if (&gpu.memory_domain() != &gpu.domain()) all.push_back(&gpu.memory_domain());
+  return all;
+}
+
+void DomainWatch::look(bool closely) {
+  for (Item& item : items_) {
+    item.domain->look(closely);
+    item.since = item.domain->now();
+  }
+}
+
+Course DomainWatch::course() const {
+  Course most = Course::round;
+  for (const Item& item : items_) most = std::max(most, item.domain->course());
+  return most;
+}
+
+void DomainWatch::note_expected() {
+  for (Item& item : items_) item.far = item.domain->far_entered();
+}
+
+bool DomainWatch::expects() const {
+  return std::any_of(items_.begin(), items_.end(), [](const Item& item) { return item.domain->far_open(item.far); });
+}
+
+bool DomainWatch::settled() const {
+  return std::all_of(items_.begin(), items_.end(), [](const Item& item) {
+    return item.domain->idle() || item.domain->now() - item.since > EventQueue::kBuckets;
+  });
+}
+
 ProgressWatch::Verdict ProgressWatch::look(const Sight& sight) {
   if (sight.progress != seen_ || limits_.events == 0) {
     seen_ = sight.progress;

@@ -16,6 +16,7 @@
 
 #include "arch/fault.h"
 #include "arch/gpu_observation.h"
+#include "common/domain.h"
 #include "common/error.h"
 #include "common/waits.h"
 #include "gpu/gpu_params.h"
@@ -25,6 +26,10 @@
 #include "replay/workload_part.h"
 #include "workload/packet_options.h"
 #include "workload/workload.h"
+
+namespace heddle::gpu {
+class Gpu;
+}
 
 namespace heddle::replay {
 
@@ -143,6 +148,28 @@ class WatchSubject {
   virtual bool expects() const = 0;
   // It has been looked at for so long that what was near when that began is over.
   virtual bool settled() const = 0;
+};
+
+// All events of these domains.
+class DomainWatch final : public WatchSubject {
+ public:
+  explicit DomainWatch(const std::vector<Domain*>& domains);
+  // Those of a GPU.
+  static std::vector<Domain*> domains_of(gpu::Gpu& gpu);
+
+  void look(bool closely) override;
+  Course course() const override;
+  void note_expected() override;
+  bool expects() const override;
+  bool settled() const override;
+
+ private:
+  struct Item {
+    Domain* domain = nullptr;
+    Cycle since = 0;
+    std::uint64_t far = 0;
+  };
+  std::vector<Item> items_;
 };
 
 // Decides when a simulation that still has events makes no progress any more.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (".h", ".cpp", ".c")
-MOST_FILES = 932          # sources in models and platforms; 72 of them PTX: 23 its arithmetic, 15 its text, the others how it runs; 29 of unchanged CUDA programs
+MOST_FILES = 934          # sources in models and platforms; 72 of them PTX: 23 its arithmetic, 15 its text, the others how it runs; 29 of unchanged CUDA programs
 SHORT = 40                # lines: a file below is short
 MOST_SHORT = 58           # short files in models and platforms
 LEAST_PURE = 0.6          # of the lines of a block with a core: without SystemC

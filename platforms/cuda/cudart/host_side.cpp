@@ -13,7 +13,7 @@ constexpr std::uint32_t kQueue = 1024;  // operations on their way: as gpu.task.
 constexpr std::uint64_t kLowest = 4096;
 constexpr std::uint64_t kEnd = std::uint64_t{1} << 47;  // of user space on x86-64
 
-bool carry_out(tlm::tlm_generic_payload& payload) {
+bool perform(tlm::tlm_generic_payload& payload) {
   const std::uint64_t address = payload.get_address();
   const std::uint64_t bytes = payload.get_data_length();
   if (address < kLowest || address >= kEnd || bytes > kEnd - address) {
@@ -67,36 +67,7 @@ void HostPort::submit() {
   schedule_next();
 }
 
-ProcessMemory::ProcessMemory(const sc_core::sc_module_name& name, const sc_core::sc_time& latency)
-    : sc_core::sc_module(name), socket("socket"), latency_(latency), arrivals_("arrivals") {
-  socket.bind(static_cast<tlm::tlm_fw_transport_if<>&>(*this));
-  SC_HAS_PROCESS(ProcessMemory);
-  SC_METHOD(serve);
-  sensitive << arrivals_.get_event();
-  dont_initialize();
-}
-
-tlm::tlm_sync_enum ProcessMemory::nb_transport_fw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
-                                                  sc_core::sc_time& delay) {
-  if (phase == tlm::END_RESP) {
-    if (responding_ == &payload) {
-      responding_ = nullptr;
-      payload.release();
-      answer();
-    }
-    return tlm::TLM_COMPLETED;
-  }
-  if (phase != tlm::BEGIN_REQ) return tlm::TLM_ACCEPTED;
-  payload.acquire();
-  arrivals_.notify(payload, delay + latency_);
-  phase = tlm::END_REQ;
-  return tlm::TLM_UPDATED;
-}
-
-void ProcessMemory::b_transport(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay) {
-  (void)carry_out(payload);
-  delay += latency_;
-}
+void ProcessMemory::carry_out(tlm::tlm_generic_payload& payload) { payload.set_dmi_allowed(perform(payload)); }
 
 bool ProcessMemory::get_direct_mem_ptr(tlm::tlm_generic_payload&, tlm::tlm_dmi& dmi) {
   dmi.init();
@@ -104,37 +75,13 @@ bool ProcessMemory::get_direct_mem_ptr(tlm::tlm_generic_payload&, tlm::tlm_dmi& 
   dmi.set_end_address(kEnd - 1);
   dmi.set_dmi_ptr(static_cast<unsigned char*>(pointer_to(kLowest)));
   dmi.allow_read_write();
-  dmi.set_read_latency(latency_);
-  dmi.set_write_latency(latency_);
+  dmi.set_read_latency(latency());
+  dmi.set_write_latency(latency());
   return true;
 }
 
 unsigned int ProcessMemory::transport_dbg(tlm::tlm_generic_payload& payload) {
-  return carry_out(payload) ? payload.get_data_length() : 0;
-}
-
-void ProcessMemory::serve() {
-  while (tlm::tlm_generic_payload* payload = arrivals_.get_next_transaction()) {
-    (void)carry_out(*payload);
-    payload->set_dmi_allowed(true);
-    answers_.push_back(payload);
-  }
-  answer();
-}
-
-void ProcessMemory::answer() {
-  while (!answers_.empty() && responding_ == nullptr) {
-    tlm::tlm_generic_payload& payload = *answers_.front();
-    answers_.pop_front();
-    responding_ = &payload;
-    tlm::tlm_phase phase = tlm::BEGIN_RESP;
-    sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
-    const tlm::tlm_sync_enum status = socket->nb_transport_bw(payload, phase, delay);
-    const bool taken = status == tlm::TLM_COMPLETED || (status == tlm::TLM_UPDATED && phase == tlm::END_RESP);
-    if (!taken || responding_ != &payload) continue;
-    responding_ = nullptr;
-    payload.release();
-  }
+  return perform(payload) ? payload.get_data_length() : 0;
 }
 
 }  // namespace heddle::cuda

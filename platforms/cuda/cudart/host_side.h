@@ -6,10 +6,10 @@
 
 #include <systemc>
 #include <tlm>
-#include <tlm_utils/peq_with_get.h>
 
 #include "common/block.h"
 #include "common/packet_socket.h"
+#include "host/delayed_target.h"
 #include "protocol/host_task.h"
 
 namespace heddle::cuda {
@@ -48,28 +48,16 @@ class HostPort : public sc_core::sc_module, private EventHandler {
 
 // The memory of the process as the host's memory: bus address a is the byte at virtual address a. A target for the DMA
 // initiator of one device. Whoever asks for what the process has not mapped ends it, as a stray pointer does elsewhere.
-//
-// Base protocol: blocking with the latency as delay, non-blocking with BEGIN_RESP after it, debug, direct pointers to
-// everything. An address outside of what a process can have is an address error.
-class ProcessMemory : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> {
+// Direct pointers to everything. An address outside of what a process can have is an address error.
+class ProcessMemory : public host::DelayedTarget {
  public:
-  ProcessMemory(const sc_core::sc_module_name& name, const sc_core::sc_time& latency);
-
-  tlm::tlm_target_socket<> socket;
+  ProcessMemory(const sc_core::sc_module_name& name, const sc_core::sc_time& latency)
+      : host::DelayedTarget(name, latency) {}
 
  private:
-  tlm::tlm_sync_enum nb_transport_fw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
-                                     sc_core::sc_time& delay) override;
-  void b_transport(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay) override;
+  void carry_out(tlm::tlm_generic_payload& payload) override;
   bool get_direct_mem_ptr(tlm::tlm_generic_payload& payload, tlm::tlm_dmi& dmi) override;
   unsigned int transport_dbg(tlm::tlm_generic_payload& payload) override;
-  void serve();
-  void answer();
-
-  const sc_core::sc_time latency_;
-  tlm_utils::peq_with_get<tlm::tlm_generic_payload> arrivals_;
-  std::deque<tlm::tlm_generic_payload*> answers_;
-  tlm::tlm_generic_payload* responding_ = nullptr;
 };
 
 }  // namespace heddle::cuda

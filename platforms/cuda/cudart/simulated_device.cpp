@@ -20,46 +20,6 @@ double host_call_ns() {
   return host.enqueue + host.doorbell;
 }
 
-// The domains of device and host.
-class DeviceWatch final : public replay::WatchSubject {
- public:
-  DeviceWatch(gpu::Gpu& gpu, Domain& host) {
-    items_.push_back({&gpu.domain()});
-    if (&gpu.memory_domain() != &gpu.domain()) items_.push_back({&gpu.memory_domain()});
-    items_.push_back({&host});
-  }
-  void look(bool closely) override {
-    for (Item& item : items_) {
-      item.domain->look(closely);
-      item.since = item.domain->now();
-    }
-  }
-  Course course() const override {
-    Course most = Course::round;
-    for (const Item& item : items_) most = std::max(most, item.domain->course());
-    return most;
-  }
-  void note_expected() override {
-    for (Item& item : items_) item.far = item.domain->far_entered();
-  }
-  bool expects() const override {
-    return std::any_of(items_.begin(), items_.end(), [](const Item& item) { return item.domain->far_open(item.far); });
-  }
-  bool settled() const override {
-    return std::all_of(items_.begin(), items_.end(), [](const Item& item) {
-      return item.domain->idle() || item.domain->now() - item.since > EventQueue::kBuckets;
-    });
-  }
-
- private:
-  struct Item {
-    Domain* domain = nullptr;
-    Cycle since = 0;
-    std::uint64_t far = 0;
-  };
-  std::vector<Item> items_;
-};
-
 }  // namespace
 
 SimulatedDevice::SimulatedDevice(const gpu::ResolvedMachine& machine) {
@@ -131,7 +91,9 @@ bool SimulatedDevice::step(const sc_core::sc_time& most, sc_core::sc_starvation_
 
 bool SimulatedDevice::run_until(const std::function<bool()>& condition) {
   if (!why_.empty()) return false;
-  DeviceWatch watched(*gpu_, port_->domain);
+  std::vector<Domain*> domains = replay::DomainWatch::domains_of(*gpu_);
+  domains.push_back(&port_->domain);
+  replay::DomainWatch watched(domains);
   replay::ProgressWatch watch(replay::ProgressLimits{}, watched);
   double slice_ns = 1000;
   std::uint64_t before = gpu_->domain().events_executed();
